@@ -1,0 +1,149 @@
+"""Every error that Retoma raises. Each says what happened, why it matters, and what to do next.
+
+RetomaError
+├── ConfigurationError      a setting, a pipeline or a provider is wrong: nothing was started
+│   ├── UnknownPipeline     a job names a pipeline that this app does not have
+│   └── AppNotFound         module:attribute does not lead to a Retoma app
+├── DatabaseError           the database cannot be used
+│   ├── DatabaseUnreachable nobody answers, or the answer was no
+│   ├── DatabaseTooOld      PostgreSQL is older than 15
+│   ├── SchemaMismatch      the tables are older or newer than this program
+│   └── EmbeddedUnavailable the embedded server cannot be started here
+├── NotFound                no such job, queue, schedule or worker
+├── Conflict                the state it is in does not allow what was asked
+│   └── KeyTaken            a job with this key exists, and the caller asked to be told
+├── Unstorable              a value that cannot be kept as JSON; never retried, for a retry would pay again
+├── CheckpointInvalid       what was saved does not fit any more; set aside, never deleted
+├── LeaseLost               the job was given to another worker while this one held it
+├── StepsFailed             several steps of one map failed; the others are saved
+└── IsolatedFailure         a function in a child process did not come back
+    ├── IsolatedCrash       it died: signal or exit code, peak memory, last words
+    ├── IsolatedTimeout     it took longer than it may
+    └── IsolatedMemory      it wanted more memory than it may have
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class RetomaError(Exception):
+    """The root of the tree; *next* is what the reader can do about it."""
+
+    exit_code = 1
+
+    def __init__(self, message: str, *, next: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.next = next
+
+    def __str__(self) -> str:
+        return f"{self.message} {self.next}".strip()
+
+
+class ConfigurationError(RetomaError):
+    """A setting, a pipeline or a provider is wrong: nothing was started."""
+
+    exit_code = 2
+
+
+class UnknownPipeline(ConfigurationError):
+    """A job names a pipeline that this app does not have."""
+
+
+class AppNotFound(ConfigurationError):
+    """*module:attribute* does not lead to a Retoma app."""
+
+
+class DatabaseError(RetomaError):
+    """The database cannot be used."""
+
+    exit_code = 2
+
+
+class DatabaseUnreachable(DatabaseError):
+    """Nobody answers, or the answer was no."""
+
+
+class DatabaseTooOld(DatabaseError):
+    """PostgreSQL is older than 15."""
+
+
+class SchemaMismatch(DatabaseError):
+    """The tables are older or newer than this program."""
+
+
+class EmbeddedUnavailable(DatabaseError):
+    """The embedded server cannot be started here."""
+
+
+class NotFound(RetomaError):
+    """No such job, queue, schedule or worker."""
+
+    exit_code = 3
+
+
+class Conflict(RetomaError):
+    """The state it is in does not allow what was asked."""
+
+    exit_code = 4
+
+
+class KeyTaken(Conflict):
+    """A job with this key exists, and the caller asked to be told."""
+
+    def __init__(self, message: str, *, job_id: int, next: str = "") -> None:
+        super().__init__(message, next=next)
+        self.job_id = job_id
+
+
+class Unstorable(RetomaError):
+    """A value that cannot be kept as JSON; never retried, for a retry would pay again."""
+
+
+class CheckpointInvalid(RetomaError):
+    """What was saved does not fit any more; set aside, never deleted."""
+
+
+class LeaseLost(RetomaError):
+    """The job was given to another worker while this one held it."""
+
+
+class StepsFailed(RetomaError):
+    """Several steps of one map failed; the others are saved."""
+
+    def __init__(self, message: str, *, failures: Sequence[tuple[str, BaseException]]) -> None:
+        super().__init__(message)
+        self.failures = list(failures)
+
+
+class IsolatedFailure(RetomaError):
+    """A function in a child process did not come back."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        next: str = "",
+        signal: int | None = None,
+        exit_code: int | None = None,
+        peak_megabytes: float | None = None,
+        stderr_tail: str = "",
+    ) -> None:
+        super().__init__(message, next=next)
+        self.signal = signal
+        self.child_exit_code = exit_code
+        self.peak_megabytes = peak_megabytes
+        self.stderr_tail = stderr_tail
+
+
+class IsolatedCrash(IsolatedFailure):
+    """It died: signal or exit code, peak memory, last words."""
+
+
+class IsolatedTimeout(IsolatedFailure):
+    """It took longer than it may."""
+
+
+class IsolatedMemory(IsolatedFailure):
+    """It wanted more memory than it may have."""

@@ -1,0 +1,46 @@
+"""A query is a value: its text, its parameters, and what a row becomes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+
+_NAME = re.compile(r"^-- name: ([a-z_]+)\s*$", re.MULTILINE)
+_PARAMETER = re.compile(r"%\(([a-z_]+)\)s")
+
+
+@dataclass(frozen=True, slots=True)
+class Query(Generic[T]):
+    """What to ask, with which parameters, and what a row becomes (called with the columns by position)."""
+
+    sql: str
+    row: Callable[..., T]
+    params: Mapping[str, Any] = field(default_factory=dict)
+
+
+def load(package: str, file: str) -> dict[str, str]:
+    """The named blocks of an .sql file that lives in *package*, by name."""
+    text = resources.files(package).joinpath(file).read_text(encoding="utf-8")
+    parts = _NAME.split(text)
+    return {name: body.strip() for name, body in zip(parts[1::2], parts[2::2], strict=True)}
+
+
+@cache
+def numbered(sql: str) -> tuple[str, tuple[str, ...]]:
+    """The same text with ``$1, $2, …`` and the parameters' names in that order."""
+    names: list[str] = []
+
+    def number(match: re.Match[str]) -> str:
+        name = match[1]
+        if name not in names:
+            names.append(name)
+        return f"${names.index(name) + 1}"
+
+    text = _PARAMETER.sub(number, sql).replace("%%", "%")
+    return text, tuple(names)
