@@ -1,0 +1,357 @@
+"""Values become JSON text that PostgreSQL can keep, and come back as what their annotation says."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+import inspect
+import json
+import math
+import re
+import types
+import typing
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from datetime import date, time, timedelta
+from decimal import Decimal
+from enum import Enum
+from pathlib import PurePath
+from typing import Any, Generic, NamedTuple, TypeVar, cast
+from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic.errors import PydanticUserError
+from pydantic_core import PydanticSerializationError
+
+from .errors import CheckpointInvalid, ConfigurationError, Unstorable
+
+T = TypeVar("T")
+
+LIMIT_BYTES = 16_000_000
+DEEPEST = 100
+
+_CONFIG = ConfigDict(ser_json_inf_nan="constants", ser_json_bytes="base64", val_json_bytes="base64")
+# An odd run of backslashes: after an even one, "u0000" is six letters of somebody's text.
+_NUL = re.compile(rb"(?<!\\)((?:\\\\)*)\\u0000")
+_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_BRACKETS = bytes.maketrans(b"{}", b"[]")
+_NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+_MISMATCH = re.compile(r"Expected `(.+?)` - .*?\[(?:field_name='(\w+)', )?.*?input_type=(\w+)\]", re.DOTALL)
+# What cannot nest deeper than its annotation; for all else the depth is measured.
+_SHALLOW = re.compile(
+    "none|bool|int|float|decimal|str|bytes|uuid|url|literal|enum|default|date|time|datetime|timedelta|nullable|"
+    "union|tagged-union|list|tuple|set|frozenset|dict|typed-dict(-field)?|dataclass(-args|-field)?|model(-fields?)?|"
+    "computed-field|own-config"
+)
+_WORDS = 80  # of a complaint that may quote what was saved
+_PROSE = frozenset({"title", "description"})
+_ANNOTATE = "Annotate the return type with a dataclass, a pydantic model or a type of plain JSON."
+
+
+class Encoded(NamedTuple):
+    """JSON text; *changed* when the stored value is not quite the one that was given."""
+
+    text: str
+    changed: bool
+
+
+class Codec(Generic[T]):
+    """To JSON text and back, by one annotation."""
+
+    def __init__(self, annotation: Any) -> None:
+        self.annotation: object = annotation
+        try:
+            # Under another name, because pydantic takes no configuration for a bare dataclass.
+            adapter = TypeAdapter[Any](cast(Any, typing.NewType("Value", annotation)), config=_CONFIG)
+            kinds = set(_kinds(adapter.core_schema))
+        except (PydanticUserError, NameError, TypeError) as error:
+            reason = str(error).splitlines()[0]
+            raise ConfigurationError(
+                f"{_named(annotation)} cannot be kept as JSON: {reason}", next=_ANNOTATE
+            ) from error
+        self._adapter = adapter
+        self._to_json = adapter.serializer.to_json
+        self._from_json = adapter.validator.validate_json
+        self._deep = not all(_SHALLOW.fullmatch(kind) for kind in kinds)
+        self._hides_nan = "own-config" in kinds
+        # Where a type says nothing (Any), the value must say everything: equal its own round trip.
+        self._exact = "any" in kinds and not kinds & {"model", "dataclass"}
+        has_fields = dataclasses.is_dataclass(annotation) or issubclass(_class(annotation), BaseModel)
+        self._class = annotation if has_fields else None
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        """Changes when the shape of the annotation does; its wording may change freely."""
+        try:
+            schema = self._adapter.json_schema()
+        except (PydanticUserError, PydanticSerializationError):
+            return fingerprint(_named(self.annotation))
+        return fingerprint(json.loads(json.dumps(schema, default=str), object_hook=_without_prose))
+
+    def encode(self, value: T, *, what: str, limit: int = LIMIT_BYTES) -> Encoded:
+        """JSON that PostgreSQL takes, or Unstorable; *what* names the value in the complaint."""
+        changed = False
+        try:
+            raw = self._to_json(value, warnings="error", round_trip=True)
+        except (ValueError, TypeError, AttributeError, RecursionError) as error:
+            if "surrogates not allowed" not in str(error):
+                raise self._refusal(error, what) from error
+            value, raw = self._cleaned(value, what)
+            changed = True
+        if b"\\u0000" in raw:
+            raw, replaced = _NUL.subn(rb"\1" + "\ufffd".encode(), raw)
+            changed = changed or replaced > 0
+        if len(raw) > limit:
+            size = f"it takes {len(raw):,} bytes and the limit is {limit:,}."
+            raise _unstorable(what, size, "Keep the bytes in a file or a blob and return a reference to it.")
+        if self._deep and too_deep(raw):
+            raise _unstorable(what, f"it nests deeper than {DEEPEST} levels.", "Return it flatter.")
+        if b"NaN" in raw or b"Infinity" in raw or (self._hides_nan and b"null" in raw):
+            self._refuse_not_a_number(value, what)
+        if self._class is not None and type(value) is not self._class:
+            raise self._not_as_annotated(type(value).__name__, what)
+        text = raw.decode()
+        if changed:
+            _refuse_merged_keys(text, what)
+        if self._exact and self._from_json(text) != (_clean(value) if changed else value):
+            reason = f"the {type(value).__name__} comes back from JSON as something else on a second attempt."
+            raise _unstorable(what, reason, _ANNOTATE)
+        return Encoded(text, changed)
+
+    def decode(self, text: str) -> T:
+        """The value that *text* was made from, or CheckpointInvalid with the first reason."""
+        try:
+            return cast(T, self._from_json(text, by_alias=True, by_name=True))
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+            place = _short(".".join(str(part) for part in first["loc"]))
+            reason = f"{place}: {_short(first['msg'])}" if place else _short(first["msg"])
+        except Exception as error:  # noqa: BLE001 - a constructor may raise anything, and its words may hold the value
+            reason = f"its constructor raised {type(error).__name__}"
+        raise CheckpointInvalid(
+            f"What was saved is not a {_named(self.annotation)} any more: {reason}.",
+            next="Put the type back as it was, or let the step run again.",
+        )
+
+    def _cleaned(self, value: T, what: str) -> tuple[T, bytes]:
+        try:
+            if self._exact:
+                cleaned = _clean(value)
+            else:
+                plain = self._adapter.serializer.to_python(value, round_trip=True)
+                cleaned = self._adapter.validator.validate_python(_clean(plain), by_alias=True, by_name=True)
+            return cleaned, self._to_json(cleaned, warnings="error", round_trip=True)
+        except (ValueError, TypeError) as error:
+            reason = "it holds half characters (lone surrogates) that cannot be replaced."
+            raise _unstorable(what, reason, "Decode the text with errors='replace' first.") from error
+
+    def _refuse_not_a_number(self, value: T, what: str) -> None:
+        plain = self._adapter.serializer.to_python(value, mode="json", round_trip=True)
+        for path in _not_numbers(plain, "$"):
+            reason = f"{path} is NaN or infinite, for which JSON has no word."
+            raise _unstorable(what, reason, "Return None there, or leave it out.")
+
+    def _not_as_annotated(self, given: str, what: str) -> Unstorable:
+        expected = _named(self.annotation)
+        reason = f"it is a {given}, and a second attempt would get a {expected}, as annotated."
+        return _unstorable(what, reason, "Return what the annotation says, or annotate what is returned.")
+
+    def _refusal(self, error: Exception, what: str) -> Unstorable:
+        message = str(error)
+        if match := _MISMATCH.search(message):
+            expected, field, given = match.groups()
+            if field is None:
+                return self._not_as_annotated(given, what)
+            return _unstorable(what, f"{field} should be {expected} and is a {given}.", _ANNOTATE)
+        kind = message.partition("unknown type: ")[2].removeprefix("<class '").removesuffix("'>")
+        reasons = (
+            ("Circular", "it contains itself.", "Return it without the circle, for example with ids."),
+            ("depth", f"it nests deeper than {DEEPEST} levels.", "Return it flatter."),
+            ("unknown type", f"a {_short(kind)} cannot be kept as JSON.", _ANNOTATE),
+            (
+                "utf-8",
+                "its bytes are not text.",
+                "Annotate them Base64Bytes, or return a reference to a file.",
+            ),
+            ("", f"a {type(error).__name__} came up while it was written as JSON.", _ANNOTATE),
+        )
+        return next(_unstorable(what, reason, advice) for sign, reason, advice in reasons if sign in message)
+
+
+@functools.lru_cache(maxsize=1024)
+def _cached(annotation: Any) -> Codec[Any]:
+    return Codec(annotation)
+
+
+def codec_of(annotation: Any) -> Codec[Any]:
+    """The codec of *annotation*, made once."""
+    try:
+        return _cached(annotation)
+    except TypeError:  # metadata in Annotated need not be hashable
+        return Codec(annotation)
+
+
+def return_annotation(function: Callable[..., Any]) -> Any:
+    """What *function* says it returns, awaited; Any where it says nothing."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    if isinstance(function, type):
+        return function
+    spoken: Any = function if hasattr(function, "__annotations__") else type(function).__call__
+    raw = getattr(spoken, "__annotations__", {}).get("return", Any)
+    if raw is Any or raw is _class(raw):
+        return raw
+    plain = inspect.unwrap(getattr(spoken, "__func__", spoken))
+    names = getattr(getattr(plain, "__code__", None), "co_freevars", ())
+    try:
+        # A function inside a function may name a type that only the outer one knows.
+        known = {name: cell.cell_contents for name, cell in zip(names, plain.__closure__ or (), strict=True)}
+        only = types.SimpleNamespace(__annotations__={"return": raw})
+        hint = typing.get_type_hints(only, plain.__globals__, known, include_extras=True)["return"]
+    except (NameError, TypeError, ValueError, SyntaxError, AttributeError) as error:
+        name = getattr(function, "__qualname__", type(function).__name__)
+        raise ConfigurationError(
+            f"The return annotation of {name} cannot be resolved: {error}.",
+            next="Import the type at module level (not under TYPE_CHECKING), or define it there.",
+        ) from error
+    if typing.get_origin(hint) in (Awaitable, Coroutine):
+        hint = typing.get_args(hint)[-1]
+    return Any if hint in (typing.NoReturn, typing.Never) else hint
+
+
+def checksum(text: str) -> str:
+    """SHA-256 of exactly this text."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def fingerprint(*parts: object) -> str:
+    """A short hash of *parts*, the same in every process whatever the order of keys and sets."""
+    try:
+        return _hash(parts)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise Unstorable(
+            f"Cannot fingerprint this: {_short(str(error))}.", next="Pass values of plain JSON."
+        ) from error
+
+
+def input_hash(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str | None:
+    """A short hash of a call's arguments; None when one of them is not a value (a function, a connection)."""
+    if not args and not kwargs:
+        return _NOTHING
+    try:
+        return _hash((args, kwargs))
+    except Exception:  # noqa: BLE001 - an argument's own code may raise anything, and a hash is not worth a job
+        return None
+
+
+def too_deep(raw: bytes) -> bool:
+    """Whether JSON nests deeper than a database should be asked to follow."""
+    if raw.count(b"[") + raw.count(b"{") <= DEEPEST:
+        return False
+    # Each round takes the innermost pairs away, so the rounds are the depth; no walk in Python.
+    left = _STRING.sub(b"", raw).translate(_BRACKETS, _NOT_BRACKETS)
+    for _ in range(DEEPEST):
+        left = left.replace(b"[]", b"")
+    return left != b""
+
+
+def _kinds(schema: Any) -> Iterator[str]:
+    if isinstance(schema, dict):
+        kind = schema.get("type")
+        if isinstance(kind, str):
+            yield kind
+        config = schema.get("config", {})
+        if kind in {"model", "dataclass", "typed-dict"} and config.get("ser_json_inf_nan") != "constants":
+            yield "own-config"
+        if "allow" in (schema.get("extra_behavior"), config.get("extra_fields_behavior")):
+            yield "extra"
+        schema = [part for key, part in schema.items() if key not in {"metadata", "default", "config"}]
+    if isinstance(schema, list | tuple):
+        for part in schema:
+            yield from _kinds(part)
+
+
+def _clean(value: Any) -> Any:
+    match value:
+        case str() if not isinstance(value, Enum):
+            # By way of UTF-16, two halves that belong together become their character again.
+            halves = value.replace("\0", "\ufffd").encode("utf-16-le", "surrogatepass")
+            return halves.decode("utf-16-le", "replace")
+        case dict():
+            cleaned = {_clean(key): _clean(each) for key, each in value.items()}
+            if len(cleaned) < len(value):
+                raise ValueError("two keys became one")
+            return cleaned
+        case list() | set() | frozenset() | tuple() if type(value) in (list, set, frozenset, tuple):
+            return type(value)(_clean(each) for each in value)
+    return value
+
+
+def _refuse_merged_keys(text: str, what: str) -> None:
+    def joined(pairs: list[tuple[str, Any]]) -> None:
+        if len(dict(pairs)) < len(pairs):
+            reason = "two of its keys differ only in characters that JSON cannot hold."
+            raise _unstorable(what, reason, "Clean the keys before returning them.")
+
+    json.loads(text, object_pairs_hook=joined)
+
+
+def _not_numbers(value: Any, path: str) -> Iterator[str]:
+    if isinstance(value, float) and not math.isfinite(value):
+        yield path
+    elif isinstance(value, dict):
+        for key, each in value.items():
+            yield from _not_numbers(each, f"{path}.{_short(str(key))}")
+    elif isinstance(value, list):
+        for index, each in enumerate(value):
+            yield from _not_numbers(each, f"{path}[{index}]")
+
+
+def _class(annotation: Any) -> type:
+    """The annotation itself when it is a plain class, else object."""
+    plain = isinstance(annotation, type) and not isinstance(annotation, types.GenericAlias)
+    return annotation if plain else object
+
+
+def _named(annotation: Any) -> str:
+    return annotation.__name__ if _class(annotation) is annotation else str(annotation)
+
+
+def _without_prose(schema: dict[str, Any]) -> dict[str, Any]:
+    # A property may be called title too, but then a schema stands under the name, not a text.
+    return {key: part for key, part in schema.items() if key not in _PROSE or not isinstance(part, str)}
+
+
+def _unstorable(what: str, reason: str, advice: str) -> Unstorable:
+    return Unstorable(f"Cannot save {what}: {reason}", next=advice)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _WORDS else f"{text[: _WORDS - 1]}…"
+
+
+def _plain(value: Any) -> Any:
+    match value:
+        case Enum():
+            return value.value
+        case bytes() | bytearray():
+            return hashlib.sha256(value).hexdigest()
+        case set() | frozenset():
+            return sorted(_CANONICAL.encode(each) for each in value)
+        case date() | time() | timedelta() | Decimal() | UUID() | PurePath():
+            return str(value)
+        case BaseModel():
+            return dict(value)
+        case _ if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    raise TypeError(f"a {type(value).__name__} is not a value of JSON")
+
+
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=_plain)
+
+
+def _hash(value: object) -> str:
+    return hashlib.sha256(_CANONICAL.encode(value).encode()).hexdigest()[:32]
+
+
+_NOTHING = _hash(((), {}))

@@ -1,0 +1,95 @@
+"""How a handler ends without returning."""
+
+from __future__ import annotations
+
+import math
+from datetime import datetime
+from typing import Any
+
+from .errors import ConfigurationError
+
+_LONGEST = 10 * 365 * 86400
+
+
+class Ending(BaseException):
+    """Raised from anywhere below a handler; not an Exception, so that an *except Exception* lets it pass."""
+
+    reason: str
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = str(reason).strip()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Rebuilt without __init__, so that one raised in a child process arrives with all it says.
+        return _rebuilt, (type(self), self.args, dict(self.__dict__))
+
+
+class Skip(Ending):
+    """There is nothing to do, and that is well: the job ends *skipped*."""
+
+    __match_args__ = ("reason",)
+
+
+class Reject(Ending):
+    """It cannot be done, now or later: the job ends *failed* without another attempt."""
+
+    __match_args__ = ("reason",)
+
+
+class Postpone(Ending):
+    """Not now: the job goes back to the queue, after a delay or until an hour, and no attempt is counted."""
+
+    __match_args__ = ("seconds", "until", "reason")
+
+    def __init__(
+        self,
+        reason: str = "",
+        *,
+        seconds: float = 0,
+        minutes: float = 0,
+        hours: float = 0,
+        until: datetime | None = None,
+    ) -> None:
+        super().__init__(reason)
+        delay = seconds + 60 * minutes + 3600 * hours
+        self.seconds: float | None = None if until is not None else delay
+        self.until = until
+        if until is not None:
+            if delay:
+                raise ConfigurationError("Postpone takes a delay or until=, not both.", next="Leave one out.")
+            if until.utcoffset() is None:
+                raise ConfigurationError(
+                    f"Postpone(until={until!r}) has no time zone, so nobody can say when that is.",
+                    next="Pass an aware datetime, such as datetime.now(timezone.utc) + timedelta(hours=1).",
+                )
+        elif not math.isfinite(delay) or not 0 < delay <= _LONGEST:
+            raise ConfigurationError(
+                f"Postpone needs a delay of more than 0 seconds and at most ten years, not {delay!r}.",
+                next="Write Postpone(minutes=10), or Postpone(until=...).",
+            )
+
+
+class Review(Ending):
+    """A person must look: *value* is kept as the proposed answer and the job waits in *review*."""
+
+    __match_args__ = ("value", "reason")
+
+    def __init__(self, value: Any, reason: str) -> None:
+        super().__init__(reason)
+        self.value = value
+
+
+def ending_in(error: BaseException) -> Ending | None:
+    """The ending that *error* is or, when a task group wrapped it, the first one inside."""
+    if isinstance(error, Ending):
+        return error
+    if isinstance(error, BaseExceptionGroup):
+        return next((found for each in error.exceptions if (found := ending_in(each))), None)
+    return None
+
+
+def _rebuilt(kind: type[Ending], args: tuple[Any, ...], attributes: dict[str, Any]) -> Ending:
+    ending = kind.__new__(kind, *args)
+    ending.__dict__.update(attributes)
+    return ending

@@ -1,0 +1,12 @@
+"""How each claim of a job ended, as queries."""
+
+from __future__ import annotations
+
+from retoma.model import Attempt
+from retoma.query import Query, load
+
+SQL = load("retoma.store.queries", "attempts.sql")
+
+
+def of(job_id: int) -> Query[Attempt]:
+    return Query(SQL["of"], Attempt, {"job_id": job_id})

@@ -1,0 +1,64 @@
+"""What the steps of a job have produced, as queries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from retoma.model import Checkpoint, NewCheckpoint, Saved
+from retoma.query import Query, load
+
+SQL = load("retoma.store.queries", "checkpoints.sql")
+
+
+def _job_and_step(job_id: int, step: str) -> tuple[int, str]:
+    return job_id, step
+
+
+def _step_and_generation(step: str, generation: int) -> tuple[str, int]:
+    return step, generation
+
+
+def of(job_id: int) -> Query[Saved]:
+    return Query(SQL["of"], Saved, {"job_id": job_id})
+
+
+def save(worker_id: int, new: Sequence[NewCheckpoint]) -> Query[tuple[int, str]]:
+    """*new* must come in the order of their jobs' ids: that is the order of the locks."""
+    params = {
+        "worker_id": worker_id,
+        "jobs": [each.job_id for each in new],
+        "fences": [each.fence for each in new],
+        "steps": [each.step for each in new],
+        "saved_values": [each.value for each in new],
+        "checksums": [each.checksum for each in new],
+        "fingerprints": [each.fingerprint for each in new],
+        "input_hashes": [each.input_hash for each in new],
+        "seconds": [each.seconds for each in new],
+    }
+    return Query(SQL["save"], _job_and_step, params)
+
+
+def saved(new: Sequence[NewCheckpoint]) -> Query[tuple[int, str]]:
+    params = {
+        "jobs": [each.job_id for each in new],
+        "fences": [each.fence for each in new],
+        "steps": [each.step for each in new],
+        "checksums": [each.checksum for each in new],
+    }
+    return Query(SQL["saved"], _job_and_step, params)
+
+
+def set_aside(
+    job_id: int,
+    *,
+    reason: str,
+    step: str | None = None,
+    generation: int | None = None,
+    fence: int | None = None,
+) -> Query[tuple[str, int]]:
+    params = {"job_id": job_id, "step": step, "generation": generation, "reason": reason, "fence": fence}
+    return Query(SQL["set_aside"], _step_and_generation, params)
+
+
+def history(job_id: int) -> Query[Checkpoint]:
+    return Query(SQL["history"], Checkpoint, {"job_id": job_id})

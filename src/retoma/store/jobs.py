@@ -1,0 +1,217 @@
+"""The life of a job, as queries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from retoma.model import Claim, Ended, Job, Receipt, Recovered
+from retoma.query import Query, load
+
+SQL = load("retoma.store.queries", "jobs.sql")
+
+MOST_CRASHES = 3
+"""A job that has taken its executor down this often is quarantined."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """What the jobs of one enqueue have in common."""
+
+    pipeline: str
+    queue: str
+    max_attempts: int
+    timeout: float
+    batch_id: int | None = None
+    priority: int = 0
+    run_at: datetime | None = None
+    delay: float = 0.0
+    expires: float | None = None
+    correlation_id: str | None = None
+    traceparent: str | None = None
+
+
+def _id_and_state(id: int, state: str, *_: object) -> tuple[int, str]:
+    return id, state
+
+
+def _id(id: int, *_: object) -> int:
+    return id
+
+
+def enqueue(
+    order: Order,
+    inputs: Sequence[str],
+    keys: Sequence[str | None],
+    lanes: Sequence[str | None],
+    *,
+    notify: bool,
+) -> Query[Receipt]:
+    params = {
+        "pipeline": order.pipeline,
+        "queue": order.queue,
+        "batch_id": order.batch_id,
+        "priority": order.priority,
+        "run_at": order.run_at,
+        "delay": order.delay,
+        "expires": order.expires,
+        "max_attempts": order.max_attempts,
+        "timeout": order.timeout,
+        "correlation_id": order.correlation_id,
+        "traceparent": order.traceparent,
+        "inputs": list(inputs),
+        "keys": list(keys),
+        "lanes": list(lanes),
+        "notify": notify,
+    }
+    return Query(SQL["enqueue"], Receipt, params)
+
+
+def by_keys(order: Order, keys: Sequence[str]) -> Query[Receipt]:
+    params = {"pipeline": order.pipeline, "batch_id": order.batch_id, "keys": list(keys)}
+    return Query(SQL["by_keys"], Receipt, params)
+
+
+def claim(
+    worker_id: int,
+    queues: Sequence[str],
+    pipelines: Sequence[str],
+    *,
+    limit: int,
+    token: UUID,
+    after_lane: int,
+) -> Query[Claim]:
+    params = {
+        "worker_id": worker_id,
+        "queues": list(queues),
+        "pipelines": list(pipelines),
+        "limit": limit,
+        "claim_token": token,
+        "after_lane": after_lane,
+    }
+    return Query(SQL["claim"], Claim, params)
+
+
+def adopt(worker_id: int, token: UUID) -> Query[Claim]:
+    return Query(SQL["adopt"], Claim, {"worker_id": worker_id, "claim_token": token})
+
+
+def end(worker_id: int, endings: Sequence[Ended]) -> Query[tuple[int, str]]:
+    """*endings* must come in the order of their jobs' ids: that is the order of the locks."""
+    params = {
+        "worker_id": worker_id,
+        "ids": [each.id for each in endings],
+        "fences": [each.fence for each in endings],
+        "endings": [each.ending for each in endings],
+        "again": [each.again for each in endings],
+        "delays": [each.delay for each in endings],
+        "outputs": [each.output for each in endings],
+        "reasons": [each.reason for each in endings],
+        "errors": [each.error for each in endings],
+        "steps": [each.step for each in endings],
+        "signals": [each.signals for each in endings],
+        "seconds": [each.seconds for each in endings],
+    }
+    return Query(SQL["end"], _id_and_state, params)
+
+
+def ended(endings: Sequence[Ended]) -> Query[tuple[int, str]]:
+    params = {
+        "ids": [each.id for each in endings],
+        "fences": [each.fence for each in endings],
+        "endings": [each.ending for each in endings],
+    }
+    return Query(SQL["ended"], _id_and_state, params)
+
+
+@dataclass(frozen=True, slots=True)
+class Blame:
+    """A job that its executor was working on when it went: how that counts, and the last step it began."""
+
+    id: int
+    ending: str
+    step: str | None = None
+    delay: float = 0.0
+    seconds: float | None = None
+
+
+def bury(
+    worker_id: int,
+    blamed: Sequence[Blame],
+    *,
+    reason: str,
+    error: str,
+    signal: int | None = None,
+    peak_megabytes: float | None = None,
+) -> Query[Recovered]:
+    params = {
+        "worker_id": worker_id,
+        "ids": [each.id for each in blamed],
+        "endings": [each.ending for each in blamed],
+        "delays": [each.delay for each in blamed],
+        "steps": [each.step for each in blamed],
+        "seconds": [each.seconds for each in blamed],
+        "reason": reason,
+        "error": error,
+        "signal": signal,
+        "peak_megabytes": peak_megabytes,
+        "most_crashes": MOST_CRASHES,
+    }
+    return Query(SQL["bury"], Recovered, params)
+
+
+def recover(*, limit: int = 20) -> Query[Recovered]:
+    return Query(SQL["recover"], Recovered, {"limit": limit, "most_crashes": MOST_CRASHES})
+
+
+def expire(*, limit: int = 1000) -> Query[int]:
+    return Query(SQL["expire"], _id, {"limit": limit})
+
+
+def cancel(ids: Sequence[int], *, reason: str = "person") -> Query[tuple[int, str]]:
+    return Query(SQL["cancel"], _id_and_state, {"ids": sorted(ids), "reason": reason})
+
+
+def retry(ids: Sequence[int], *, attempts: int | None = None) -> Query[tuple[int, str]]:
+    return Query(SQL["retry"], _id_and_state, {"ids": sorted(ids), "attempts": attempts})
+
+
+def signal(id: int, name: str, value: str) -> Query[tuple[int, str]]:
+    return Query(SQL["signal"], _id_and_state, {"id": id, "name": name, "value": value})
+
+
+def heard(id: int, name: str) -> Query[str]:
+    return Query(SQL["heard"], str, {"id": id, "name": name})
+
+
+def one(id: int) -> Query[Job]:
+    return Query(SQL["one"], Job, {"id": id})
+
+
+def page(
+    *,
+    state: str | None = None,
+    pipeline: str | None = None,
+    queue: str | None = None,
+    key: str | None = None,
+    batch_id: int | None = None,
+    before: int | None = None,
+    limit: int = 50,
+) -> Query[Job]:
+    params: dict[str, Any] = {
+        "state": state,
+        "pipeline": pipeline,
+        "queue": queue,
+        "key": key,
+        "batch_id": batch_id,
+        "before": before,
+        "limit": limit,
+    }
+    return Query(SQL["page"], Job, params)
+
+
+def prune(older_than: float, *, limit: int = 1000) -> Query[int]:
+    return Query(SQL["prune"], _id, {"older_than": older_than, "limit": limit})

@@ -1,0 +1,10 @@
+drop view retoma.queue_jobs;
+drop table retoma.schedules;
+drop table retoma.workers;
+drop table retoma.signals;
+drop table retoma.checkpoints;
+drop table retoma.attempts;
+drop table retoma.jobs;
+drop table retoma.slots;
+drop table retoma.lanes;
+drop table retoma.queues;

@@ -1,0 +1,71 @@
+-- What the steps of a job have produced. A checkpoint is added or set aside, never overwritten.
+
+-- name: of
+-- The newest generation first; age is measured by the database's clock.
+select checkpoint.step, checkpoint.generation, checkpoint.value::text as value, checkpoint.checksum,
+       checkpoint.fingerprint, checkpoint.input_hash, checkpoint.fence,
+       extract(epoch from now() - checkpoint.saved_at)::float8 as age
+  from retoma.checkpoints as checkpoint
+ where checkpoint.job_id = %(job_id)s::bigint
+   and checkpoint.set_aside_at is null
+ order by checkpoint.step, checkpoint.generation desc;
+
+-- name: save
+-- Held to the fence under the job's own lock: a worker that lost the job gets no row back, and whoever wants
+-- to take the job away waits for this commit. Locks are taken in the order the steps are said (by job).
+with said as materialized (
+    select *
+      from unnest(%(jobs)s::bigint[], %(fences)s::bigint[], %(steps)s::text[], %(saved_values)s::text[],
+                  %(checksums)s::text[], %(fingerprints)s::text[], %(input_hashes)s::text[], %(seconds)s::real[])
+           with ordinality
+           as said (job_id, fence, step, value, checksum, fingerprint, input_hash, seconds, place)
+),
+held as materialized (
+    select said.*
+      from said
+      join retoma.jobs as job on job.id = said.job_id
+                             and job.fence = said.fence
+                             and job.worker_id = %(worker_id)s::bigint
+       for no key update of job
+)
+insert into retoma.checkpoints (job_id, step, generation, value, checksum, fingerprint, input_hash, fence, seconds)
+select held.job_id, held.step,
+       coalesce((select max(earlier.generation) from retoma.checkpoints as earlier
+                  where earlier.job_id = held.job_id and earlier.step = held.step), 0) + 1,
+       held.value::json, held.checksum, held.fingerprint, held.input_hash, held.fence, held.seconds
+  from held
+returning job_id, step;
+
+-- name: saved
+-- After a lost acknowledgement: which of these had been written down by this very claim.
+select said.job_id, said.step
+  from unnest(%(jobs)s::bigint[], %(fences)s::bigint[], %(steps)s::text[], %(checksums)s::text[])
+       as said (job_id, fence, step, checksum)
+  join retoma.checkpoints as checkpoint on checkpoint.job_id = said.job_id
+                                       and checkpoint.step = said.step
+                                       and checkpoint.fence = said.fence
+                                       and checkpoint.checksum = said.checksum
+                                       and checkpoint.set_aside_at is null;
+
+-- name: set_aside
+-- Kept for whoever wants to know what was wrong; never read again by a run.
+update retoma.checkpoints as checkpoint
+   set set_aside_at = now(),
+       reason = %(reason)s::text
+ where checkpoint.job_id = %(job_id)s::bigint
+   and (%(step)s::text is null or checkpoint.step = %(step)s::text)
+   and (%(generation)s::smallint is null or checkpoint.generation = %(generation)s::smallint)
+   and checkpoint.set_aside_at is null
+   and exists (select from retoma.jobs as job
+                where job.id = checkpoint.job_id
+                  and (%(fence)s::bigint is null or job.fence = %(fence)s::bigint))
+returning checkpoint.step, checkpoint.generation;
+
+-- name: history
+-- All of them, for people: also those that were set aside.
+select checkpoint.job_id, checkpoint.step, checkpoint.generation, checkpoint.value::text as value,
+       checkpoint.checksum, checkpoint.fingerprint, checkpoint.input_hash, checkpoint.fence, checkpoint.seconds,
+       checkpoint.saved_at, checkpoint.set_aside_at, checkpoint.reason
+  from retoma.checkpoints as checkpoint
+ where checkpoint.job_id = %(job_id)s::bigint
+ order by checkpoint.saved_at, checkpoint.step, checkpoint.generation;

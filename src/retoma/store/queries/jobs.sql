@@ -1,0 +1,555 @@
+-- The life of a job. Every write of a worker names the job and the fence it was given at the claim: a row that
+-- does not come back was given to somebody else. Rows are locked in the order of their ids, so that two
+-- statements never wait for each other in a ring.
+
+-- name: enqueue
+-- Keys that exist already insert nothing: the second part gives their job back. (A key that another
+-- transaction is writing at this very moment is in neither part; by_keys finds it afterwards.)
+with asked as materialized (
+    select asked.input, asked.key, asked.lane, asked.place
+      from unnest(%(inputs)s::text[], %(keys)s::text[], %(lanes)s::text[])
+           with ordinality as asked (input, key, lane, place)
+),
+queued as (
+    insert into retoma.jobs (batch_id, queue, lane_id, pipeline, key, priority, run_at, expires_at,
+                             max_attempts, timeout_seconds, correlation_id, traceparent, input)
+    select %(batch_id)s::bigint,
+           %(queue)s::text,
+           coalesce(lane.id, 0),
+           %(pipeline)s::text,
+           asked.key,
+           %(priority)s::smallint,
+           coalesce(%(run_at)s::timestamptz, now() + make_interval(secs => %(delay)s::float8)),
+           now() + make_interval(secs => %(expires)s::float8),
+           %(max_attempts)s::integer,
+           %(timeout)s::real,
+           %(correlation_id)s::text,
+           %(traceparent)s::text,
+           asked.input::json
+      from asked
+      left join retoma.lanes as lane on lane.queue = %(queue)s::text and lane.name = asked.lane
+     order by asked.place
+    on conflict (pipeline, coalesce(batch_id, 0), key) where key is not null do nothing
+    returning id, key, state
+),
+hint as (
+    select pg_notify('retoma', %(queue)s::text) where %(notify)s::boolean and exists (select from queued)
+)
+select queued.id, queued.key, queued.state, true as new
+  from queued
+  left join hint on true
+union all
+select job.id, job.key, job.state, false as new
+  from asked
+  join retoma.jobs as job on job.pipeline = %(pipeline)s::text
+                         and coalesce(job.batch_id, 0) = coalesce(%(batch_id)s::bigint, 0)
+                         and job.key = asked.key
+ where asked.key is not null
+   and not exists (select from queued where queued.key = asked.key)
+ order by 1;
+
+-- name: by_keys
+select job.id, job.key, job.state, false as new
+  from retoma.jobs as job
+ where job.pipeline = %(pipeline)s::text
+   and coalesce(job.batch_id, 0) = coalesce(%(batch_id)s::bigint, 0)
+   and job.key = any (%(keys)s::text[])
+ order by job.id;
+
+-- name: claim
+-- Rows that another worker holds are skipped, not waited for: two workers never take the same job and never
+-- queue behind each other. Lanes take turns: the walk visits the lanes that have waiting jobs, beginning after
+-- the lane served last, takes a share of each, and the turns decide. The pick is materialised, so no plan can
+-- take more than the limit. One row comes back even when nothing is ready: it says how far the walk came.
+with recursive
+open_queue as materialized (
+    select wanted.queue
+      from unnest(%(queues)s::text[]) as wanted (queue)
+     where not exists (select from retoma.queues as paused
+                        where paused.name = wanted.queue and paused.paused_at is not null)
+       and exists (select from retoma.workers as worker
+                    where worker.id = %(worker_id)s::bigint and worker.stopped_at is null)
+),
+walk (queue, highest, lane_id) as (
+    select open_queue.queue, leg.highest, first.lane_id
+      from open_queue
+     cross join (values (%(after_lane)s::bigint, 9223372036854775807),
+                        (-1::bigint, %(after_lane)s::bigint)) as leg (lowest, highest)
+     cross join lateral (
+           select job.lane_id
+             from retoma.jobs as job
+            where job.state = 'queued'
+              and job.queue = open_queue.queue
+              and job.lane_id > leg.lowest
+              and job.lane_id <= leg.highest
+            order by job.lane_id
+            limit 1) as first
+    union all
+    select walk.queue, walk.highest, following.lane_id
+      from walk
+     cross join lateral (
+           select job.lane_id
+             from retoma.jobs as job
+            where job.state = 'queued'
+              and job.queue = walk.queue
+              and job.lane_id > walk.lane_id
+              and job.lane_id <= walk.highest
+            order by job.lane_id
+            limit 1) as following
+),
+visited as materialized (
+    select walk.queue, walk.lane_id from walk limit 64
+),
+free_slot as materialized (
+    select slot.lane_id, slot.place, row_number() over (partition by slot.lane_id order by slot.place) as turn
+      from (select slot.lane_id, slot.place
+              from visited
+              join retoma.slots as slot on slot.lane_id = visited.lane_id and slot.job_id is null
+               for update of slot skip locked) as slot
+),
+line as materialized (
+    select visited.queue,
+           visited.lane_id,
+           lane.at_once is not null as limited,
+           case when lane.at_once is null then share.jobs
+                else least(share.jobs, (select count(*) from free_slot where free_slot.lane_id = lane.id))
+           end as room
+      from visited
+      left join retoma.lanes as lane on lane.id = visited.lane_id
+     cross join (select case when count(*) <= 2 then %(limit)s::integer
+                             else ceil(2.0 * %(limit)s::integer / count(*))::integer end as jobs
+                   from visited) as share
+     where lane.closed_at is null
+),
+ready as materialized (
+    select line.lane_id, line.limited, job.id, job.priority, job.run_at,
+           row_number() over (partition by line.queue, line.lane_id
+                              order by job.priority, job.run_at, job.id) as turn
+      from line
+     cross join lateral (
+           select job.id, job.priority, job.run_at
+             from retoma.jobs as job
+            where job.state = 'queued'
+              and job.queue = line.queue
+              and job.lane_id = line.lane_id
+              and job.run_at <= now()
+              and (job.expires_at is null or job.expires_at > now())
+              and job.pipeline = any (%(pipelines)s::text[])
+            order by job.priority, job.run_at, job.id
+            limit line.room
+              for update skip locked) as job
+),
+pick as materialized (
+    select ready.id, ready.lane_id, ready.limited, ready.turn,
+           row_number() over (order by ready.priority, ready.turn,
+                                       ready.lane_id <= %(after_lane)s::bigint, ready.lane_id) as place
+      from ready
+     order by place
+     limit %(limit)s::integer
+),
+seated as (
+    update retoma.slots as slot
+       set job_id = pick.id
+      from pick
+      join free_slot on free_slot.lane_id = pick.lane_id and free_slot.turn = pick.turn
+     where pick.limited
+       and slot.lane_id = free_slot.lane_id
+       and slot.place = free_slot.place
+),
+claimed as (
+    update retoma.jobs as job
+       set state = 'running',
+           reason = null,
+           attempt = job.attempt + 1,
+           fence = job.fence + 1,
+           worker_id = %(worker_id)s::bigint,
+           claim_token = %(claim_token)s::uuid,
+           claimed_at = now()
+      from pick
+     where job.id = pick.id
+    returning job.id, job.batch_id, job.queue, job.lane_id, job.pipeline, job.key, job.attempt, job.max_attempts,
+              job.crashes, job.fence, job.signals, job.timeout_seconds, job.correlation_id, job.traceparent,
+              job.input::text as input, pick.place
+),
+walked as (
+    select max(visited.lane_id) as lane_id, count(*) >= 64 as capped from visited
+)
+select claimed.id, claimed.batch_id, claimed.queue, claimed.lane_id, claimed.pipeline, claimed.key,
+       claimed.attempt, claimed.max_attempts, claimed.crashes, claimed.fence, claimed.signals,
+       claimed.timeout_seconds, claimed.correlation_id, claimed.traceparent, claimed.input,
+       case when walked.capped then walked.lane_id end as walked_to
+  from walked
+  left join claimed on true
+ order by claimed.place;
+
+-- name: adopt
+-- After a lost acknowledgement: what the claim with this token did take.
+select job.id, job.batch_id, job.queue, job.lane_id, job.pipeline, job.key, job.attempt, job.max_attempts,
+       job.crashes, job.fence, job.signals, job.timeout_seconds, job.correlation_id, job.traceparent,
+       job.input::text as input, null::bigint as walked_to
+  from retoma.jobs as job
+ where job.state = 'running'
+   and job.worker_id = %(worker_id)s::bigint
+   and job.claim_token = %(claim_token)s::uuid
+ order by job.id;
+
+-- name: end
+-- Every way an attempt may end, for many jobs at once, locked in the order they are said (by id). A failure
+-- that may be tried again goes back to the queue while attempts are left. Postponed, waiting and released cost
+-- no attempt. A job that was asked to stop does not go back to the queue. A signal that came while the handler
+-- decided to wait wakes it at once. (Held by this worker, rather than state = 'running': it says the same, and
+-- keeps the planner on the primary key.)
+with said as materialized (
+    select said.*,
+           said.ending in ('completed', 'skipped', 'review', 'cancelled')
+               or said.ending = 'failed' and not said.again as final,
+           said.ending in ('postponed', 'waiting', 'released') as free
+      from unnest(%(ids)s::bigint[], %(fences)s::bigint[], %(endings)s::text[], %(again)s::boolean[],
+                  %(delays)s::float8[], %(outputs)s::text[], %(reasons)s::text[], %(errors)s::text[],
+                  %(steps)s::text[], %(signals)s::integer[], %(seconds)s::real[])
+           as said (id, fence, ending, again, delay, output, reason, error, step, signals, seconds)
+),
+ended as (
+    update retoma.jobs as job
+       set state = case when said.final then said.ending
+                        when not said.free and job.attempt >= job.max_attempts then 'failed'
+                        when job.cancel_requested_at is not null then 'cancelled'
+                        else 'queued'
+                   end,
+           reason = said.reason,
+           run_at = case when said.delay is null then job.run_at
+                         when said.ending = 'waiting' and job.signals > said.signals then now()
+                         else now() + make_interval(secs => said.delay)
+                    end,
+           attempt = job.attempt - said.free::integer,
+           worker_id = null,
+           claim_token = null,
+           finished_at = case when said.final
+                                or not said.free and job.attempt >= job.max_attempts
+                                or job.cancel_requested_at is not null
+                              then now() end,
+           output = said.output::json,
+           error = said.error
+      from said
+     where job.id = said.id
+       and job.fence = said.fence
+       and job.worker_id = %(worker_id)s::bigint
+    returning job.id, job.state, job.attempt + said.free::integer as attempt, job.claimed_at,
+              said.fence, said.ending, said.reason, said.error, said.step, said.seconds
+),
+written as (
+    insert into retoma.attempts (job_id, fence, attempt, worker_id, ending, reason, error, step, claimed_at, seconds)
+    select ended.id, ended.fence, ended.attempt, %(worker_id)s::bigint, ended.ending, ended.reason, ended.error,
+           ended.step, ended.claimed_at, ended.seconds
+      from ended
+),
+freed as (
+    update retoma.slots as slot
+       set job_id = null
+      from ended
+     where slot.job_id = ended.id
+)
+select ended.id, ended.state from ended;
+
+-- name: ended
+-- After a lost acknowledgement: which of these endings had been written down. One claim, one ending.
+select said.id, job.state
+  from unnest(%(ids)s::bigint[], %(fences)s::bigint[], %(endings)s::text[]) as said (id, fence, ending)
+  join retoma.attempts as attempt on attempt.job_id = said.id
+                                 and attempt.fence = said.fence
+                                 and attempt.ending = said.ending
+  join retoma.jobs as job on job.id = said.id;
+
+-- name: bury
+-- An executor is gone and its supervisor knows it: the jobs it was working on answer for it, the ones it had
+-- only fetched go back untouched. A third crash is quarantine.
+with gone as (
+    update retoma.workers as worker
+       set stopped_at = coalesce(worker.stopped_at, now()),
+           lease_expires_at = least(worker.lease_expires_at, now()),
+           reason = coalesce(worker.reason, %(reason)s::text)
+     where worker.id = %(worker_id)s::bigint
+    returning worker.id
+),
+blamed as materialized (
+    select *
+      from unnest(%(ids)s::bigint[], %(endings)s::text[], %(delays)s::float8[], %(steps)s::text[],
+                  %(seconds)s::real[])
+           as blamed (id, ending, delay, step, seconds)
+),
+held as materialized (
+    select job.id, job.fence, job.attempt, job.worker_id, job.claimed_at,
+           coalesce(blamed.ending, 'released') as ending,
+           coalesce(blamed.delay, 0) as delay,
+           blamed.step,
+           blamed.seconds,
+           job.crashes + (blamed.ending = 'crashed')::integer as crashes,
+           case when blamed.ending = 'cancelled' or job.cancel_requested_at is not null then 'cancelled'
+                when blamed.id is null then 'queued'
+                when blamed.ending = 'crashed' and job.crashes + 1 >= %(most_crashes)s::integer then 'failed'
+                when job.attempt >= job.max_attempts then 'failed'
+                else 'queued'
+           end as state
+      from retoma.jobs as job
+      left join blamed on blamed.id = job.id
+     where job.state = 'running'
+       and job.worker_id = %(worker_id)s::bigint
+     order by job.id
+       for no key update of job
+),
+ended as (
+    update retoma.jobs as job
+       set state = held.state,
+           reason = case when held.state = 'failed' and held.ending = 'crashed'
+                              and held.crashes >= %(most_crashes)s::integer then 'quarantine'
+                         when held.ending <> 'released' then held.ending
+                    end,
+           attempt = case when held.ending = 'released' then job.attempt - 1 else job.attempt end,
+           crashes = case when held.ending = 'crashed' then held.crashes else job.crashes end,
+           run_at = case when held.state = 'queued' and held.delay > 0
+                         then now() + make_interval(secs => held.delay) else job.run_at end,
+           worker_id = null,
+           claim_token = null,
+           finished_at = case when held.state <> 'queued' then now() end,
+           error = case when held.ending <> 'released' then %(error)s::text else job.error end
+      from held
+     where job.id = held.id
+    returning job.id, job.pipeline, job.state, job.reason, job.attempt, job.crashes, held.ending, held.step
+),
+written as (
+    insert into retoma.attempts (job_id, fence, attempt, worker_id, ending, reason, error, step, signal,
+                                 peak_megabytes, claimed_at, seconds)
+    select held.id, held.fence, held.attempt, held.worker_id, held.ending, %(reason)s::text,
+           case when held.ending <> 'released' then %(error)s::text end,
+           held.step,
+           case when held.ending <> 'released' then %(signal)s::smallint end,
+           case when held.ending <> 'released' then %(peak_megabytes)s::real end,
+           held.claimed_at, held.seconds
+      from held
+),
+freed as (
+    update retoma.slots as slot
+       set job_id = null
+      from held
+     where slot.job_id = held.id
+)
+select ended.id, ended.pipeline, ended.state, ended.reason, ended.attempt, ended.crashes, ended.ending, ended.step
+  from ended
+ order by ended.id;
+
+-- name: recover
+-- Workers that fell silent: their lease is over and nobody beats for them. The walk looks at who holds
+-- running jobs, never at how long a job takes. A database that has just come back gives everybody one lease
+-- of grace. Recovered jobs keep their place. The predicate is judged under the lock, so a worker that beat
+-- in time, or a job that ended in time, is left alone.
+with recursive
+holder (worker_id) as (
+    (select job.worker_id from retoma.jobs as job where job.state = 'running' order by job.worker_id limit 1)
+    union all
+    select following.worker_id
+      from holder
+     cross join lateral (
+           select job.worker_id
+             from retoma.jobs as job
+            where job.state = 'running' and job.worker_id > holder.worker_id
+            order by job.worker_id
+            limit 1) as following
+),
+silent as materialized (
+    select worker.id
+      from retoma.workers as worker
+     where (worker.stopped_at is null or worker.id in (select holder.worker_id from holder))
+       and worker.lease_expires_at < now()
+       and (worker.stopped_at is not null
+            or pg_postmaster_start_time() + make_interval(secs => worker.lease_seconds) < now())
+     order by worker.id
+     limit %(limit)s::integer
+       for no key update skip locked
+),
+buried as (
+    update retoma.workers as worker
+       set stopped_at = coalesce(worker.stopped_at, now()),
+           reason = coalesce(worker.reason, 'lost')
+      from silent
+     where worker.id = silent.id
+),
+held as materialized (
+    select job.id, job.fence, job.attempt, job.worker_id, job.claimed_at, job.crashes + 1 as crashes,
+           case when job.cancel_requested_at is not null then 'cancelled'
+                when job.crashes + 1 >= %(most_crashes)s::integer then 'failed'
+                when job.attempt >= job.max_attempts then 'failed'
+                else 'queued'
+           end as state
+      from retoma.jobs as job
+     where job.state = 'running'
+       and job.worker_id in (select silent.id from silent)
+     order by job.id
+       for no key update of job skip locked
+),
+ended as (
+    update retoma.jobs as job
+       set state = held.state,
+           reason = case when held.state = 'failed' and held.crashes >= %(most_crashes)s::integer
+                         then 'quarantine' else 'lost' end,
+           crashes = held.crashes,
+           worker_id = null,
+           claim_token = null,
+           finished_at = case when held.state <> 'queued' then now() end,
+           error = 'The worker that ran this job fell silent: its lease ended without a heartbeat.'
+      from held
+     where job.id = held.id
+    returning job.id, job.pipeline, job.state, job.reason, job.attempt, job.crashes, 'lost' as ending,
+              null::text as step
+),
+written as (
+    insert into retoma.attempts (job_id, fence, attempt, worker_id, ending, reason, claimed_at)
+    select held.id, held.fence, held.attempt, held.worker_id, 'lost', 'lease', held.claimed_at
+      from held
+),
+freed as (
+    update retoma.slots as slot
+       set job_id = null
+      from held
+     where slot.job_id = held.id
+)
+select ended.id, ended.pipeline, ended.state, ended.reason, ended.attempt, ended.crashes, ended.ending, ended.step
+  from ended
+ order by ended.id;
+
+-- name: expire
+-- Jobs that waited longer than they were allowed to.
+with late as materialized (
+    select job.id
+      from retoma.jobs as job
+     where job.state = 'queued' and job.expires_at <= now()
+     order by job.id
+     limit %(limit)s::integer
+       for no key update skip locked
+)
+update retoma.jobs as job
+   set state = 'failed',
+       reason = 'expired',
+       error = 'No worker took this job before its time in the queue was over.',
+       finished_at = now()
+  from late
+ where job.id = late.id
+returning job.id;
+
+-- name: cancel
+-- A waiting job ends now; a running one is asked to, and its worker hears of it with the next heartbeat.
+with wanted as materialized (
+    select job.id, job.state
+      from retoma.jobs as job
+     where job.id = any (%(ids)s::bigint[])
+       and job.state in ('queued', 'running')
+     order by job.id
+       for no key update
+)
+update retoma.jobs as job
+   set state = case when wanted.state = 'queued' then 'cancelled' else job.state end,
+       reason = case when wanted.state = 'queued' then %(reason)s::text else job.reason end,
+       finished_at = case when wanted.state = 'queued' then now() end,
+       cancel_requested_at = coalesce(job.cancel_requested_at, now())
+  from wanted
+ where job.id = wanted.id
+returning job.id, job.state;
+
+-- name: retry
+-- A person asks for another try of what has ended badly: new attempts, old checkpoints.
+with wanted as materialized (
+    select job.id
+      from retoma.jobs as job
+     where job.id = any (%(ids)s::bigint[])
+       and job.state in ('failed', 'cancelled', 'review')
+     order by job.id
+       for no key update
+),
+queued as (
+    update retoma.jobs as job
+       set state = 'queued',
+           reason = null,
+           run_at = now(),
+           expires_at = null,
+           max_attempts = job.attempt + coalesce(%(attempts)s::integer, greatest(job.max_attempts - job.attempt, 1)),
+           crashes = 0,
+           cancel_requested_at = null,
+           finished_at = null,
+           error = null
+      from wanted
+     where job.id = wanted.id
+    returning job.id, job.state, job.queue
+),
+hint as (
+    select pg_notify('retoma', named.queue) from (select distinct queued.queue from queued) as named
+)
+select queued.id, queued.state from queued left join (select count(*) from hint) as sent on true;
+
+-- name: signal
+-- The outside world speaks to a job; the first word under a name stays. The job's row is always touched, so
+-- that a handler which is just deciding to wait sees that something has come.
+with heard as (
+    insert into retoma.signals (job_id, name, value)
+    select job.id, %(name)s::text, %(value)s::json
+      from retoma.jobs as job
+     where job.id = %(id)s::bigint and job.state in ('queued', 'running')
+    on conflict (job_id, name) do nothing
+    returning job_id
+)
+update retoma.jobs as job
+   set signals = job.signals + 1,
+       run_at = case when job.state = 'queued' and job.reason = 'waiting' then now() else job.run_at end
+  from heard
+ where job.id = heard.job_id
+returning job.id, job.state, pg_notify('retoma', job.queue)::text as hint;
+
+-- name: heard
+select signal.value::text as value
+  from retoma.signals as signal
+ where signal.job_id = %(id)s::bigint and signal.name = %(name)s::text;
+
+-- name: one
+select job.id, job.batch_id, job.queue, lane.name as lane, job.pipeline, job.key, job.priority, job.state,
+       job.reason, job.run_at, job.expires_at, job.attempt, job.max_attempts, job.crashes, job.fence,
+       job.worker_id, worker.label as worker, job.cancel_requested_at, job.timeout_seconds, job.created_at,
+       job.claimed_at, job.finished_at, job.correlation_id, job.input::text as input, job.output::text as output,
+       job.error
+  from retoma.jobs as job
+  left join retoma.lanes as lane on lane.id = job.lane_id
+  left join retoma.workers as worker on worker.id = job.worker_id
+ where job.id = %(id)s::bigint;
+
+-- name: page
+-- Newest first, after a cursor; each filter counts only when it is given.
+select job.id, job.batch_id, job.queue, lane.name as lane, job.pipeline, job.key, job.priority, job.state,
+       job.reason, job.run_at, job.expires_at, job.attempt, job.max_attempts, job.crashes, job.fence,
+       job.worker_id, worker.label as worker, job.cancel_requested_at, job.timeout_seconds, job.created_at,
+       job.claimed_at, job.finished_at, job.correlation_id, job.input::text as input, job.output::text as output,
+       job.error
+  from retoma.jobs as job
+  left join retoma.lanes as lane on lane.id = job.lane_id
+  left join retoma.workers as worker on worker.id = job.worker_id
+ where (%(state)s::text is null or job.state = %(state)s::text)
+   and (%(pipeline)s::text is null or job.pipeline = %(pipeline)s::text)
+   and (%(queue)s::text is null or job.queue = %(queue)s::text)
+   and (%(key)s::text is null or job.key = %(key)s::text)
+   and (%(batch_id)s::bigint is null or job.batch_id = %(batch_id)s::bigint)
+   and (%(before)s::bigint is null or job.id < %(before)s::bigint)
+ order by job.id desc
+ limit %(limit)s::integer;
+
+-- name: prune
+-- What ended long ago, a bounded piece at a time, with all that belongs to it.
+with old as materialized (
+    select job.id
+      from retoma.jobs as job
+     where job.finished_at < now() - make_interval(secs => %(older_than)s::float8)
+       and job.batch_id is null
+     order by job.id
+     limit %(limit)s::integer
+       for update skip locked
+),
+gone_attempts as (delete from retoma.attempts as attempt using old where attempt.job_id = old.id),
+gone_checkpoints as (delete from retoma.checkpoints as checkpoint using old where checkpoint.job_id = old.id),
+gone_signals as (delete from retoma.signals as signal using old where signal.job_id = old.id)
+delete from retoma.jobs as job using old where job.id = old.id
+returning job.id;

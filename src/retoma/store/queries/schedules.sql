@@ -1,0 +1,81 @@
+-- Jobs that come back by the clock.
+
+-- name: put
+insert into retoma.schedules (name, pipeline, queue, cron, zone, input, priority, max_attempts, timeout_seconds,
+                              next_run_at)
+values (%(name)s::text, %(pipeline)s::text, %(queue)s::text, %(cron)s::text, %(zone)s::text, %(input)s::json,
+        %(priority)s::smallint, %(max_attempts)s::integer, %(timeout)s::real, %(next_run_at)s::timestamptz)
+on conflict (name) do update
+   set pipeline = excluded.pipeline,
+       queue = excluded.queue,
+       cron = excluded.cron,
+       zone = excluded.zone,
+       input = excluded.input,
+       priority = excluded.priority,
+       max_attempts = excluded.max_attempts,
+       timeout_seconds = excluded.timeout_seconds,
+       next_run_at = case when schedules.cron = excluded.cron and schedules.zone = excluded.zone
+                          then schedules.next_run_at else excluded.next_run_at end
+returning name;
+
+-- name: due
+select schedule.name, schedule.cron, schedule.zone, schedule.next_run_at, now() as now
+  from retoma.schedules as schedule
+ where schedule.next_run_at <= now()
+   and schedule.paused_at is null
+ order by schedule.next_run_at
+ limit 100;
+
+-- name: fire
+-- Of all the workers that saw this schedule due, one moves it on; only that one queues the job.
+with moved as (
+    update retoma.schedules as schedule
+       set next_run_at = %(next_run_at)s::timestamptz,
+           last_run_at = now()
+     where schedule.name = %(name)s::text
+       and schedule.next_run_at = %(due_at)s::timestamptz
+       and schedule.paused_at is null
+    returning schedule.*
+),
+queued as (
+    insert into retoma.jobs (queue, pipeline, key, priority, max_attempts, timeout_seconds, input)
+    select moved.queue, moved.pipeline, 'schedule/' || moved.name || '/' || %(due_at)s::timestamptz::text,
+           moved.priority, moved.max_attempts, moved.timeout_seconds, moved.input
+      from moved
+    on conflict (pipeline, coalesce(batch_id, 0), key) where key is not null do nothing
+    returning id, queue
+)
+select queued.id, pg_notify('retoma', queued.queue)::text as hint from queued;
+
+-- name: run_now
+-- A person does not want to wait; the clock goes on as it was.
+with wanted as (
+    select schedule.* from retoma.schedules as schedule where schedule.name = %(name)s::text
+)
+insert into retoma.jobs (queue, pipeline, priority, max_attempts, timeout_seconds, input)
+select wanted.queue, wanted.pipeline, wanted.priority, wanted.max_attempts, wanted.timeout_seconds, wanted.input
+  from wanted
+returning id, pg_notify('retoma', queue)::text as hint;
+
+-- name: pause
+update retoma.schedules as schedule
+   set paused_at = coalesce(schedule.paused_at, now())
+ where schedule.name = %(name)s::text
+returning schedule.name;
+
+-- name: resume
+update retoma.schedules as schedule
+   set paused_at = null,
+       next_run_at = %(next_run_at)s::timestamptz
+ where schedule.name = %(name)s::text
+returning schedule.name;
+
+-- name: remove
+delete from retoma.schedules as schedule where schedule.name = %(name)s::text returning schedule.name;
+
+-- name: all
+select schedule.name, schedule.pipeline, schedule.queue, schedule.cron, schedule.zone,
+       schedule.input::text as input, schedule.priority, schedule.next_run_at, schedule.last_run_at,
+       schedule.paused_at, now() as now
+  from retoma.schedules as schedule
+ order by schedule.name;

@@ -1,0 +1,87 @@
+-- Who works. One row per executor incarnation: identity is new at every start, the label is for people.
+
+-- name: hello
+insert into retoma.workers (label, host, pid, version, queues, pipelines, at_once, lease_seconds, lease_expires_at)
+values (%(label)s::text, %(host)s::text, %(pid)s::integer, %(version)s::text, %(queues)s::text[],
+        %(pipelines)s::text[], %(at_once)s::integer, %(lease)s::real,
+        now() + make_interval(secs => %(lease)s::float8))
+returning id;
+
+-- name: heartbeat
+-- Every executor of one supervisor in one statement, whatever they hold. A row that does not come back was
+-- given up for lost. The figures are totals, so a beat that is lost loses nothing.
+with said as materialized (
+    select *
+      from unnest(%(ids)s::bigint[], %(pids)s::integer[], %(claimed)s::bigint[], %(completed)s::bigint[],
+                  %(failed)s::bigint[], %(retried)s::bigint[], %(recovered)s::bigint[], %(busy)s::float8[])
+           as said (id, pid, claimed, completed, failed, retried, recovered, busy)
+)
+update retoma.workers as worker
+   set seen_at = now(),
+       lease_expires_at = now() + make_interval(secs => worker.lease_seconds),
+       pid = said.pid,
+       claimed = said.claimed,
+       completed = said.completed,
+       failed = said.failed,
+       retried = said.retried,
+       recovered = said.recovered,
+       busy_seconds = said.busy
+  from said
+ where worker.id = said.id
+   and worker.stopped_at is null
+returning worker.id;
+
+-- name: cancelling
+-- What the held jobs of these workers have been asked: to stop.
+select job.id, job.worker_id, job.fence
+  from retoma.jobs as job
+ where job.state = 'running'
+   and job.cancel_requested_at is not null
+   and job.worker_id = any (%(ids)s::bigint[]);
+
+-- name: stopping
+update retoma.workers as worker
+   set stopping_at = coalesce(worker.stopping_at, now())
+ where worker.id = any (%(ids)s::bigint[])
+returning worker.id;
+
+-- name: one
+select worker.id, worker.label, worker.host, worker.pid, worker.version, worker.queues, worker.pipelines,
+       worker.at_once, worker.lease_seconds, worker.started_at, worker.seen_at, worker.lease_expires_at,
+       worker.stopping_at, worker.stopped_at, worker.reason,
+       worker.stopped_at is null and worker.lease_expires_at > now() as alive,
+       worker.claimed, worker.completed, worker.failed, worker.retried, worker.recovered, worker.busy_seconds
+  from retoma.workers as worker
+ where worker.id = %(id)s::bigint;
+
+-- name: all
+select worker.id, worker.label, worker.host, worker.pid, worker.version, worker.queues, worker.pipelines,
+       worker.at_once, worker.lease_seconds, worker.started_at, worker.seen_at, worker.lease_expires_at,
+       worker.stopping_at, worker.stopped_at, worker.reason,
+       worker.stopped_at is null and worker.lease_expires_at > now() as alive,
+       worker.claimed, worker.completed, worker.failed, worker.retried, worker.recovered, worker.busy_seconds
+  from retoma.workers as worker
+ where %(gone)s::boolean or worker.stopped_at is null
+ order by worker.id desc
+ limit %(limit)s::integer;
+
+-- name: metrics
+-- The figures of every executor that carries this label, and how many running jobs nobody beats for.
+select coalesce(sum(worker.claimed), 0)::bigint as jobs_claimed,
+       coalesce(sum(worker.completed), 0)::bigint as jobs_completed,
+       coalesce(sum(worker.failed), 0)::bigint as jobs_failed,
+       coalesce(sum(worker.retried), 0)::bigint as jobs_retried,
+       coalesce(sum(worker.recovered), 0)::bigint as jobs_recovered,
+       coalesce(1000 * sum(worker.busy_seconds) / nullif(sum(worker.completed), 0), 0)::float8 as avg_job_duration_ms,
+       (select count(*)
+          from retoma.jobs as job
+          join retoma.workers as holder on holder.id = job.worker_id
+         where job.state = 'running' and holder.lease_expires_at < now()) as stuck_job_count
+  from retoma.workers as worker
+ where worker.label = %(label)s::text;
+
+-- name: prune
+delete from retoma.workers as worker
+ where worker.stopped_at < now() - make_interval(secs => %(older_than)s::float8)
+   and not exists (select from retoma.jobs as job where job.state = 'running' and job.worker_id = worker.id)
+returning worker.id;
