@@ -60,7 +60,7 @@ lock: $(VENV)/.python ## Choose versions anew and write the lock files
 
 clean: ## Remove the environment, caches and builds; what is in .retoma stays
 	@rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
-	@find src tests tools benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.python:
 	@tools/environment "$(PYTHON)" $(VENV)

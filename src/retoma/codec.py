@@ -33,6 +33,8 @@ DEEPEST = 100
 _CONFIG = ConfigDict(ser_json_inf_nan="constants", ser_json_bytes="base64", val_json_bytes="base64")
 # An odd run of backslashes: after an even one, "u0000" is six letters of somebody's text.
 _NUL = re.compile(rb"(?<!\\)((?:\\\\)*)\\u0000")
+# JSON without any of these four bytes holds no NUL, NaN, Infinity or U+FFFD: one look instead of four.
+_ORDINARY = bytes(set(range(256)) - set(b"\\NI\xef"))
 _STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _BRACKETS = bytes.maketrans(b"{}", b"[]")
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
@@ -98,22 +100,19 @@ class Codec(Generic[T]):
                 raise self._refusal(error, what) from error
             value, raw = self._cleaned(value, what)
             changed = True
-        if b"\\u0000" in raw:
-            raw, replaced = _NUL.subn(rb"\1" + "\ufffd".encode(), raw)
-            changed = changed or replaced > 0
+        if raw.translate(None, _ORDINARY):
+            value, raw, changed = self._washed(value, raw, changed, what)
         if len(raw) > limit:
             size = f"it takes {len(raw):,} bytes and the limit is {limit:,}."
             raise _unstorable(what, size, "Keep the bytes in a file or a blob and return a reference to it.")
         if self._deep and too_deep(raw):
             raise _unstorable(what, f"it nests deeper than {DEEPEST} levels.", "Return it flatter.")
-        if b"NaN" in raw or b"Infinity" in raw or (self._hides_nan and b"null" in raw):
+        if self._hides_nan and b"null" in raw:
             self._refuse_not_a_number(value, what)
         if self._class is not None and type(value) is not self._class:
             raise self._not_as_annotated(type(value).__name__, what)
         text = raw.decode()
-        if changed:
-            _refuse_merged_keys(text, what)
-        if self._exact and self._from_json(text) != (_clean(value) if changed else value):
+        if self._exact and not self._comes_back(text, _clean(value) if changed else value):
             reason = f"the {type(value).__name__} comes back from JSON as something else on a second attempt."
             raise _unstorable(what, reason, _ANNOTATE)
         return Encoded(text, changed)
@@ -133,6 +132,27 @@ class Codec(Generic[T]):
             next="Put the type back as it was, or let the step run again.",
         )
 
+    def _washed(self, value: T, raw: bytes, changed: bool, what: str) -> tuple[T, bytes, bool]:
+        # Half characters in the keys of a typed dict are replaced by pydantic itself, unasked and unsaid.
+        if not changed and b"\xef\xbf\xbd" in raw and self._was_bent(value):
+            value, raw = self._cleaned(value, what)
+            changed = True
+        if b"NaN" in raw or b"Infinity" in raw:
+            self._refuse_not_a_number(value, what)
+        if b"\\u0000" in raw:
+            raw, replaced = _NUL.subn(rb"\1" + "\ufffd".encode(), raw)
+            if replaced:
+                changed = True
+                _refuse_merged_keys(raw, what)
+        return value, raw, changed
+
+    def _was_bent(self, value: T) -> bool:
+        plain = value if self._exact else self._adapter.serializer.to_python(value, round_trip=True)
+        try:
+            return bool(_clean(plain) != plain)
+        except ValueError:
+            return True
+
     def _cleaned(self, value: T, what: str) -> tuple[T, bytes]:
         try:
             if self._exact:
@@ -144,6 +164,12 @@ class Codec(Generic[T]):
         except (ValueError, TypeError) as error:
             reason = "it holds half characters (lone surrogates) that cannot be replaced."
             raise _unstorable(what, reason, "Decode the text with errors='replace' first.") from error
+
+    def _comes_back(self, text: str, value: T) -> bool:
+        try:
+            return bool(self._from_json(text) == value)
+        except ValidationError:
+            return False
 
     def _refuse_not_a_number(self, value: T, what: str) -> None:
         plain = self._adapter.serializer.to_python(value, mode="json", round_trip=True)
@@ -287,13 +313,13 @@ def _clean(value: Any) -> Any:
     return value
 
 
-def _refuse_merged_keys(text: str, what: str) -> None:
+def _refuse_merged_keys(raw: bytes, what: str) -> None:
     def joined(pairs: list[tuple[str, Any]]) -> None:
         if len(dict(pairs)) < len(pairs):
             reason = "two of its keys differ only in characters that JSON cannot hold."
             raise _unstorable(what, reason, "Clean the keys before returning them.")
 
-    json.loads(text, object_pairs_hook=joined)
+    json.loads(raw, object_pairs_hook=joined)
 
 
 def _not_numbers(value: Any, path: str) -> Iterator[str]:

@@ -105,17 +105,21 @@ class Claim:
 class Ended:
     """How one attempt ended, ready to be written down."""
 
-    id: int
-    fence: int
+    claim: Claim
     ending: str
     again: bool = False
     delay: float | None = None
+    until: datetime | None = None
     output: str | None = None
     reason: str | None = None
     error: str | None = None
     step: str | None = None
     signals: int = 0
     seconds: float = 0.0
+
+    @property
+    def id(self) -> int:
+        return self.claim.id
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The lock files hold what pyproject.toml asks for, with hashes, and the demo gets the versions that were tested."""
+"""The lock files hold what pyproject.toml asks for, with hashes; the demo gets what the tests tested."""
 
 import re
 import tomllib

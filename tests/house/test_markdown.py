@@ -1,9 +1,9 @@
 """The pages: every local link leads somewhere, every Python block compiles, and the first ones run.
 
-A block opened as ```` ```python run ```` is run: each as a program of its own, in the order of the page, in one empty
-folder per page, with DATABASE_URL set to a fresh database. A block whose first line is a comment that names a file
-(``# myapp.py``) is also saved there, so that the blocks below can import it. ``await`` may stand at the top level.
-In README.md and docs/start every Python block must be of this kind.
+A block opened as ```` ```python run ```` is run: each as a program of its own, in the order of the page,
+in one empty folder per page, with DATABASE_URL set to a fresh database. A block whose first line is a comment
+that names a file (``# myapp.py``) is also saved there, so that the blocks below can import it. ``await`` may
+stand at the top level. In README.md and docs/start every Python block must be of this kind.
 """
 
 import ast
@@ -23,6 +23,8 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("benchmarks/**/*.md")])
 FIRST_PAGES = [page for page in PAGES if page == ROOT / "README.md" or ROOT / "docs/start" in page.parents]
+
+FENCED = re.compile(r"^[ \t]*(`{3,}|~{3,}).*?^[ \t]*\1[`~]*[ \t]*$", re.MULTILINE | re.DOTALL)
 
 # Runs the file that it is given, with await allowed at the top level.
 RUNNER = """
@@ -56,33 +58,29 @@ class Block:
 
 
 def blocks(page: Path) -> Iterator[Block]:
-    opened: tuple[str, str, int, tuple[str, ...]] | None = None
+    opened: tuple[str, int, tuple[str, ...]] | None = None
     inside: list[str] = []
     for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), start=1):
         fence = re.match(r"\s*(`{3,}|~{3,})\s*(.*)$", line)
         if opened is None and fence:
-            opened, inside = (fence[1], fence[0], number, tuple(fence[2].split())), []
+            opened, inside = (fence[1], number, tuple(fence[2].split())), []
         elif opened and fence and fence[1].startswith(opened[0]) and not fence[2]:
-            yield Block(page, opened[2], opened[3], textwrap.dedent("\n".join(inside)) + "\n")
+            yield Block(page, opened[1], opened[2], textwrap.dedent("\n".join(inside)) + "\n")
             opened = None
         elif opened:
             inside.append(line)
-    assert opened is None, f"{page.relative_to(ROOT)}:{opened[2]} opens a block and does not close it"
+    assert opened is None, f"{page.relative_to(ROOT)}:{opened[1]} opens a block and does not close it"
 
 
 def prose(page: Path) -> str:
     """The page without its blocks and inline code, where a bracket is not a link."""
-    text = re.sub(
-        r"^[ \t]*(`{3,}|~{3,}).*?^[ \t]*\1[`~]*[ \t]*$", "", page.read_text("utf-8"), flags=re.M | re.S
-    )
+    text = FENCED.sub("", page.read_text(encoding="utf-8"))
     return re.sub(r"`[^`\n]*`", "", text)
 
 
 @cache
 def anchors(page: Path) -> set[str]:
-    text = re.sub(
-        r"^[ \t]*(`{3,}|~{3,}).*?^[ \t]*\1[`~]*[ \t]*$", "", page.read_text("utf-8"), flags=re.M | re.S
-    )
+    text = FENCED.sub("", page.read_text(encoding="utf-8"))
     titles = re.findall(r"^#{1,6}\s+(.*?)\s*$", text, re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 

@@ -103,11 +103,12 @@ def end(worker_id: int, endings: Sequence[Ended]) -> Query[tuple[int, str]]:
     """*endings* must come in the order of their jobs' ids: that is the order of the locks."""
     params = {
         "worker_id": worker_id,
-        "ids": [each.id for each in endings],
-        "fences": [each.fence for each in endings],
+        "ids": [each.claim.id for each in endings],
+        "fences": [each.claim.fence for each in endings],
         "endings": [each.ending for each in endings],
         "again": [each.again for each in endings],
         "delays": [each.delay for each in endings],
+        "untils": [each.until for each in endings],
         "outputs": [each.output for each in endings],
         "reasons": [each.reason for each in endings],
         "errors": [each.error for each in endings],
@@ -120,8 +121,8 @@ def end(worker_id: int, endings: Sequence[Ended]) -> Query[tuple[int, str]]:
 
 def ended(endings: Sequence[Ended]) -> Query[tuple[int, str]]:
     params = {
-        "ids": [each.id for each in endings],
-        "fences": [each.fence for each in endings],
+        "ids": [each.claim.id for each in endings],
+        "fences": [each.claim.fence for each in endings],
         "endings": [each.ending for each in endings],
     }
     return Query(SQL["ended"], _id_and_state, params)
@@ -177,6 +178,10 @@ def cancel(ids: Sequence[int], *, reason: str = "person") -> Query[tuple[int, st
 
 def retry(ids: Sequence[int], *, attempts: int | None = None) -> Query[tuple[int, str]]:
     return Query(SQL["retry"], _id_and_state, {"ids": sorted(ids), "attempts": attempts})
+
+
+def restart(id: int, *, attempts: int | None = None) -> Query[tuple[int, str]]:
+    return Query(SQL["restart"], _id_and_state, {"id": id, "attempts": attempts})
 
 
 def signal(id: int, name: str, value: str) -> Query[tuple[int, str]]:

@@ -40,3 +40,7 @@ def limit_lane(queue: str, name: str, *, at_once: int | None) -> Query[int]:
 
 def mend_slots() -> Query[tuple[int, int]]:
     return Query(SQL["mend_slots"], _place)
+
+
+def hint(name: str) -> Query[str]:
+    return Query(SQL["hint"], _name, {"name": name})

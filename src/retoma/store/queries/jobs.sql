@@ -205,9 +205,9 @@ with said as materialized (
                or said.ending = 'failed' and not said.again as final,
            said.ending in ('postponed', 'waiting', 'released') as free
       from unnest(%(ids)s::bigint[], %(fences)s::bigint[], %(endings)s::text[], %(again)s::boolean[],
-                  %(delays)s::float8[], %(outputs)s::text[], %(reasons)s::text[], %(errors)s::text[],
-                  %(steps)s::text[], %(signals)s::integer[], %(seconds)s::real[])
-           as said (id, fence, ending, again, delay, output, reason, error, step, signals, seconds)
+                  %(delays)s::float8[], %(untils)s::timestamptz[], %(outputs)s::text[], %(reasons)s::text[],
+                  %(errors)s::text[], %(steps)s::text[], %(signals)s::integer[], %(seconds)s::real[])
+           as said (id, fence, ending, again, delay, until, output, reason, error, step, signals, seconds)
 ),
 ended as (
     update retoma.jobs as job
@@ -217,9 +217,8 @@ ended as (
                         else 'queued'
                    end,
            reason = said.reason,
-           run_at = case when said.delay is null then job.run_at
-                         when said.ending = 'waiting' and job.signals > said.signals then now()
-                         else now() + make_interval(secs => said.delay)
+           run_at = case when said.ending = 'waiting' and job.signals > said.signals then now()
+                         else coalesce(said.until, now() + make_interval(secs => said.delay), job.run_at)
                     end,
            attempt = job.attempt - said.free::integer,
            worker_id = null,
@@ -553,3 +552,38 @@ gone_checkpoints as (delete from retoma.checkpoints as checkpoint using old wher
 gone_signals as (delete from retoma.signals as signal using old where signal.job_id = old.id)
 delete from retoma.jobs as job using old where job.id = old.id
 returning job.id;
+
+-- name: restart
+-- Begin anew: what the steps had produced is set aside, and the job is queued as if it had never run.
+with wanted as materialized (
+    select job.id
+      from retoma.jobs as job
+     where job.id = %(id)s::bigint
+       and job.state in ('completed', 'skipped', 'failed', 'review', 'cancelled')
+       for no key update
+),
+aside as (
+    update retoma.checkpoints as checkpoint
+       set set_aside_at = now(),
+           reason = 'restart'
+      from wanted
+     where checkpoint.job_id = wanted.id
+       and checkpoint.set_aside_at is null
+),
+unheard as (
+    delete from retoma.signals as signal using wanted where signal.job_id = wanted.id
+)
+update retoma.jobs as job
+   set state = 'queued',
+       reason = 'restart',
+       run_at = now(),
+       expires_at = null,
+       max_attempts = job.attempt + coalesce(%(attempts)s::integer, job.max_attempts),
+       crashes = 0,
+       cancel_requested_at = null,
+       finished_at = null,
+       output = null,
+       error = null
+  from wanted
+ where job.id = wanted.id
+returning job.id, job.state, pg_notify('retoma', job.queue)::text as hint;

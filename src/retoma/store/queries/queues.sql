@@ -80,3 +80,6 @@ update retoma.slots as slot
  where slot.job_id is not null
    and not exists (select from retoma.jobs as job where job.id = slot.job_id and job.state = 'running')
 returning slot.lane_id, slot.place;
+
+-- name: hint
+select pg_notify('retoma', %(name)s::text)::text as hint;

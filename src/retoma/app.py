@@ -1,0 +1,328 @@
+"""Retoma: the front door. Definitions meet a database here."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from types import TracebackType
+from typing import Any, Self, TypeVar, Unpack
+
+import psycopg
+
+from retoma import commands, embedded, migrate
+from retoma.commands import Command, Options
+from retoma.database import Database
+from retoma.errors import ConfigurationError, NotFound
+from retoma.front import Enqueueing, Front, keys_of
+from retoma.join import run_on
+from retoma.model import Attempt, Checkpoint, Job, JobState, Metrics, Presence, Queue, Receipt, Recovered, Schedule
+from retoma.pipeline import Pipeline
+from retoma.query import Query
+from retoma.settings import Settings
+from retoma.store import jobs, queues, schedules, workers
+from retoma.supervisor import Worker
+
+T = TypeVar("T")
+I = TypeVar("I")
+O = TypeVar("O")
+
+
+class Retoma:
+    """An app: its pipelines, the providers they ask for, and a database. Use it as ``async with app:``."""
+
+    def __init__(
+        self,
+        database_url: str | None = None,
+        *,
+        pipelines: Iterable[Pipeline[Any, Any]] = (),
+        providers: Mapping[type, object] | None = None,
+        settings: Settings | None = None,
+    ) -> None:
+        self.front = Front(database_url, pipelines=pipelines, providers=providers or {}, settings=settings)
+        self._database: Database | None = None
+        self._embedded: embedded.Embedded | None = None
+        self._late_hints: dict[str, asyncio.TimerHandle] = {}
+        self._openings = 0
+
+    @property
+    def settings(self) -> Settings:
+        """What can be set from outside."""
+        return self.front.settings
+
+    # — coming and going —
+
+    async def open(self, *, upgrade: bool | None = None) -> Self:
+        """Connect. The embedded database is brought to the right schema by itself; another only when asked."""
+        self._openings += 1
+        if self._database is not None:
+            return self
+        url, server = await asyncio.to_thread(reach, self.settings)
+        self._embedded = server
+        try:
+            if upgrade or (upgrade is None and server is not None):
+                await asyncio.to_thread(migrate.upgrade, url, self.settings)
+            migrate.require(await asyncio.to_thread(migrate.status, url, self.settings))
+            database = Database(url, self.settings)
+            await database.open()
+        except BaseException:
+            self._openings -= 1
+            if server is not None:
+                server.release()
+            raise
+        self._database = database
+        return self
+
+    async def close(self) -> None:
+        """Let go of the database, once for each time it was opened; the embedded server stops when the last
+        process has let go."""
+        self._openings -= 1
+        if self._openings > 0:
+            return
+        for late in self._late_hints.values():
+            late.cancel()
+        if self._database is not None:
+            await self._database.close()
+        if self._embedded is not None:
+            self._embedded.release()
+        self._database = self._embedded = None
+
+    async def __aenter__(self) -> Self:
+        return await self.open()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    @property
+    def database(self) -> Database:
+        """The open database."""
+        if self._database is None:
+            raise ConfigurationError("This app is not open.", next="Write 'async with app:' around what uses it.")
+        return self._database
+
+    async def fetch(self, query: Query[T]) -> list[T]:
+        """The rows of a query; for pipelines that have tables of their own."""
+        return await self.database.all(query)
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[psycopg.AsyncConnection[Any]]:
+        """A connection with a transaction around the block; pass it on as ``conn=``."""
+        async with self.database.transaction() as connection:
+            yield connection
+
+    async def _ask(self, command: Command[T], conn: object = None) -> T:
+        if conn is not None:
+            return await run_on(conn, command)
+        async with self.database.connection() as connection:
+            return await run_on(connection, command)
+
+    # — queueing —
+
+    async def enqueue(
+        self,
+        pipeline: Pipeline[I, Any],
+        input: I,
+        *,
+        key: str | None = None,
+        conn: object = None,
+        **options: Unpack[Enqueueing],
+    ) -> Receipt:
+        """Queue one job. With *conn*, a connection of the caller's own, it commits or rolls back with the
+        caller's rows. The same *key* gives the same job back, or raises KeyTaken with ``if_taken='raise'``."""
+        receipts = await self.enqueue_many(pipeline, [input], key=key, conn=conn, **options)
+        return receipts[0]
+
+    async def enqueue_many(
+        self,
+        pipeline: Pipeline[I, Any],
+        inputs: Iterable[I],
+        *,
+        key: str | Callable[[I], str] | None = None,
+        conn: object = None,
+        **options: Unpack[Enqueueing],
+    ) -> list[Receipt]:
+        """Queue one job per input, all or none."""
+        hint = self._hint if conn is None else _always
+        command = commands.enqueue(pipeline, inputs, keys_of(key), Options(**options), notify=hint)
+        if conn is not None:
+            return await run_on(conn, command)
+        async with self.database.connection() as connection:
+            if isinstance(inputs, Sequence) and len(inputs) <= 1:
+                return await run_on(connection, command)
+            async with connection.transaction():
+                return await run_on(connection, command)
+
+    def _hint(self, queue: str) -> bool:
+        if self.front.hint_due(queue):
+            return True
+        # Too soon after the last hint: one more follows, for whoever went back to sleep in between.
+        if queue not in self._late_hints:
+            loop = asyncio.get_running_loop()
+            self._late_hints[queue] = loop.call_later(0.05, lambda: loop.create_task(self._hint_late(queue)))
+        return False
+
+    async def _hint_late(self, queue: str) -> None:
+        self._late_hints.pop(queue, None)
+        if self._database is not None:
+            await self._database.all(queues.hint(queue))
+
+    # — looking —
+
+    async def job(self, id: int) -> Job:
+        """A job as it stands."""
+        return await self._ask(commands.job(id))
+
+    async def jobs(
+        self,
+        *,
+        state: JobState | str | None = None,
+        pipeline: str | None = None,
+        queue: str | None = None,
+        key: str | None = None,
+        before: int | None = None,
+        limit: int = 50,
+    ) -> list[Job]:
+        """Jobs, newest first, *before* an id for the next page. The dead letters are ``state='failed'``."""
+        wanted = JobState(state).value if state else None
+        page = jobs.page(state=wanted, pipeline=pipeline, queue=queue, key=key, before=before, limit=limit)
+        return await self.fetch(page)
+
+    async def attempts(self, id: int) -> list[Attempt]:
+        """How each claim of a job ended."""
+        return await self._ask(commands.attempts_of(id))
+
+    async def checkpoints(self, id: int) -> list[Checkpoint]:
+        """What the steps of a job produced, also what was set aside."""
+        return await self._ask(commands.checkpoints_of(id))
+
+    async def output(self, pipeline: Pipeline[Any, O], id: int) -> O:
+        """What a completed job returned."""
+        job = await self.job(id)
+        if job.output is None:
+            raise NotFound(f"Job {id} is {job.state} and has no output.")
+        return pipeline.output.decode(job.output)
+
+    async def wait(self, id: int, *, timeout: float | None = None, every: float = 0.1) -> Job:
+        """The job, once it has ended."""
+        async with asyncio.timeout(timeout):
+            while not (job := await self.job(id)).state.ended:
+                await asyncio.sleep(every)
+        return job
+
+    async def workers(self, *, gone: bool = False) -> list[Presence]:
+        """Who works, newest first; *gone* shows also those who stopped."""
+        return await self.fetch(workers.all(gone=gone))
+
+    async def metrics(self, label: str) -> Metrics:
+        """The seven figures of the worker that carries *label*."""
+        return (await self.fetch(workers.metrics(label)))[0]
+
+    async def queues(self) -> list[Queue]:
+        """The queues, with how many jobs wait and run in each."""
+        return await self.fetch(queues.all())
+
+    # — asking —
+
+    async def cancel(self, id: int, *, reason: str = "person") -> Job:
+        """Stop a job: at once when it waits, with the next heartbeat when it runs."""
+        return await self._ask(commands.cancel(id, reason=reason))
+
+    async def retry(self, id: int, *, attempts: int | None = None) -> Job:
+        """Try a failed, cancelled or reviewed job again; finished steps are not done again."""
+        return await self._ask(commands.retry(id, attempts=attempts))
+
+    async def restart(self, id: int, *, attempts: int | None = None) -> Job:
+        """Run an ended job anew, from its first step; its checkpoints are set aside."""
+        return await self._ask(commands.restart(id, attempts=attempts))
+
+    async def signal(self, id: int, name: str, value: Any = None) -> bool:
+        """Tell a job something it waits for (``run.wait_for``); False when it was told before."""
+        return await self._ask(commands.signal(id, name, value))
+
+    async def pause_queue(self, name: str, *, reason: str = "person") -> None:
+        """Let nobody take jobs from a queue; what runs goes on."""
+        await self.fetch(queues.pause(name, reason=reason))
+
+    async def resume_queue(self, name: str) -> None:
+        """Let a queue go on."""
+        await self.fetch(queues.resume(name))
+
+    async def limit_lane(self, queue: str, lane: str, *, at_once: int | None) -> None:
+        """Let at most *at_once* jobs of a lane run at the same time; None lifts the limit."""
+        if at_once is not None and at_once < 1:
+            raise ConfigurationError(f"A lane must let at least 1 job run, not {at_once}.", next="Pause its queue.")
+        await self.fetch(queues.limit_lane(queue, lane, at_once=at_once))
+
+    async def prune(self, older_than: timedelta | None = None) -> int:
+        """Remove jobs that ended longer ago than *older_than* (the retention setting); how many went."""
+        age = older_than or timedelta(days=self.settings.retention_days)
+        await self.fetch(workers.prune(age.total_seconds()))
+        return await self._ask(commands.prune(age))
+
+    async def recover(self) -> list[Recovered]:
+        """Take back the jobs of workers that fell silent; every worker does this by itself every few seconds."""
+        return await self.fetch(jobs.recover())
+
+    # — by the clock —
+
+    async def schedule(
+        self, pipeline: Pipeline[I, Any], input: I, *, name: str, cron: str, zone: str = "UTC"
+    ) -> Schedule:
+        """Queue a job whenever *cron* comes, on the clocks of *zone*; the same *name* changes it."""
+        now = await self.database.now()
+        return await self._ask(commands.put_schedule(pipeline, name, cron, input, zone=zone, now=now))
+
+    async def schedules(self) -> list[Schedule]:
+        """The schedules, by name."""
+        return await self.fetch(schedules.all())
+
+    async def run_schedule(self, name: str) -> int:
+        """Queue a schedule's job now; its clock goes on as it was. The job's id."""
+        return await self._ask(commands.run_schedule(name))
+
+    async def pause_schedule(self, name: str) -> None:
+        """Let a schedule rest."""
+        if not await self.fetch(schedules.pause(name)):
+            raise NotFound(f"There is no schedule {name!r}.")
+
+    async def resume_schedule(self, name: str) -> Schedule:
+        """Let a schedule go on, from the next time that comes."""
+        return await self._ask(commands.resume_schedule(name))
+
+    async def remove_schedule(self, name: str) -> None:
+        """Forget a schedule; jobs it queued stay."""
+        if not await self.fetch(schedules.remove(name)):
+            raise NotFound(f"There is no schedule {name!r}.")
+
+    # — working —
+
+    def worker(
+        self,
+        *,
+        processes: int | None = None,
+        at_once: int | None = None,
+        queues: Sequence[str] | None = None,
+        label: str | None = None,
+        reference: str | None = None,
+    ) -> Worker:
+        """A worker for this app: ``await app.worker().run()``. Its executors are processes of their own, which
+        import the app by *reference* (module:attribute); found by itself when the app is a module's global."""
+        return Worker(
+            self, self.front, processes=processes, at_once=at_once, queues=queues, label=label, reference=reference
+        )
+
+
+def _always(_queue: str) -> bool:
+    # Inside a caller's transaction the hint goes out with the commit, whenever that is.
+    return True
+
+
+def reach(settings: Settings) -> tuple[str, embedded.Embedded | None]:
+    """Where the database is: the one that is set, or the embedded one, which is started."""
+    if settings.database_url:
+        return settings.database_url, None
+    server = embedded.ensure(settings.home)
+    return server.url, server

@@ -1,0 +1,95 @@
+"""One attempt, from claimed to ended."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import traceback
+from collections.abc import Mapping
+from concurrent.futures import Executor as Threads
+from typing import Any
+
+from retoma.codec import codec_of
+from retoma.endings import Ending, Postpone, Reject, Review, Skip, ending_in
+from retoma.errors import CheckpointInvalid, Unstorable
+from retoma.model import Claim, Ended
+from retoma.pipeline import Pipeline
+from retoma.run import Run, SyncRun, in_thread
+from retoma.steps import Steps, Suspend
+
+_LONGEST_ERROR = 8000
+
+
+async def attempt(
+    claim: Claim, pipeline: Pipeline[Any, Any], steps: Steps, providers: Mapping[str, Any], threads: Threads
+) -> Ended:
+    """Run the handler of *pipeline* over the job's input and say how it ended. Never raises but when cancelled."""
+    began = time.monotonic()
+    try:
+        ended = await _handled(claim, pipeline, steps, providers, threads)
+    except asyncio.CancelledError:
+        raise
+    except BaseException as error:  # noqa: BLE001 - whatever a handler raises is how it ended
+        ended = ending_of(claim, pipeline, error)
+    ended.step = None if ended.ending == "completed" else steps.last
+    ended.seconds = time.monotonic() - began
+    return ended
+
+
+async def _handled(
+    claim: Claim, pipeline: Pipeline[Any, Any], steps: Steps, providers: Mapping[str, Any], threads: Threads
+) -> Ended:
+    try:
+        given = pipeline.input.decode(claim.input)
+    except CheckpointInvalid as error:
+        raise Reject(f"the input does not fit the pipeline any more: {error.message}") from None
+    if pipeline.is_async:
+        value = await pipeline.handler(given, Run(steps), **providers)
+    else:
+        run = SyncRun(steps, asyncio.get_running_loop())
+        value = await in_thread(threads, pipeline.handler, given, run, **providers)
+    text = pipeline.output.encode(value, what=f"the output of job {claim.id} ({pipeline.name})").text
+    return Ended(claim, "completed", output=text)
+
+
+def ending_of(claim: Claim, pipeline: Pipeline[Any, Any], error: BaseException) -> Ended:
+    """How an attempt that raised *error* ended."""
+    ended = Ended(claim, "failed")
+    match ending_in(error) or error:
+        case Suspend() as pause:
+            ended.ending, ended.delay, ended.reason = pause.ending, pause.delay, pause.reason or None
+            ended.signals = pause.signals
+        case Skip(reason):
+            ended.ending, ended.reason = "skipped", reason
+        case Reject(reason):
+            ended.reason, ended.error = "rejected", reason
+        case Postpone(seconds, until, reason):
+            ended.ending, ended.delay, ended.until, ended.reason = "postponed", seconds, until, reason or "postponed"
+        case Review(value, reason):
+            return _reviewed(ended, value, reason)
+        case Ending() as other:
+            ended.reason, ended.error = "rejected", str(other)
+        case _:
+            ended.again = pipeline.retry.allows(error)
+            ended.delay = pipeline.retry.delay(claim.attempt, at_least=float(getattr(error, "retry_after", 0) or 0))
+            ended.reason = type(error).__name__
+            ended.error = describe(error)
+    return ended
+
+
+def _reviewed(ended: Ended, value: Any, reason: str) -> Ended:
+    try:
+        ended.output = codec_of(type(value)).encode(value, what=f"the proposal of job {ended.id}").text
+    except Unstorable as error:
+        ended.reason, ended.error = "unstorable", str(error)
+    else:
+        ended.ending, ended.reason = "review", reason
+    return ended
+
+
+def describe(error: BaseException) -> str:
+    """*error* as text that can be stored: what, and the last frames of where."""
+    lines = "".join(traceback.format_exception(error)).strip()
+    head = f"{type(error).__name__}: {error}"
+    text = f"{head}\n\n{lines[-_LONGEST_ERROR:]}" if error.__traceback__ else head
+    return text[: 2 * _LONGEST_ERROR].replace("\0", "\ufffd").encode("utf-8", "replace").decode()

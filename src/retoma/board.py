@@ -1,0 +1,118 @@
+"""A board in shared memory between a supervisor and one executor.
+
+The executor notes what it is about to do before it does it: which job, which step, until when. The supervisor
+reads the notes when a time-out passes or when the executor is gone, so a crash has a name. A note costs no
+system call. In the other direction the supervisor notes its last heartbeat, so a cut-off executor knows.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+import tempfile
+from dataclasses import dataclass
+
+_HEADER = struct.Struct("<d6qd")  # beat; ready, claimed, completed, failed, retried, draining; busy
+_NOTE = struct.Struct("<qqddH78s")  # job, fence, began, deadline, length of the step's name, name
+_SIZE = 128
+_NAME = 78
+_FLOAT = struct.Struct("<d")
+_TIMES = struct.Struct("<dH78s")
+assert _NOTE.size <= _SIZE and _HEADER.size <= _SIZE
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What one place of an executor is doing; times are of the machine's monotonic clock."""
+
+    job: int
+    fence: int
+    began: float
+    deadline: float
+    step: str | None
+
+
+@dataclass(slots=True)
+class Totals:
+    """The figures of one executor since it started."""
+
+    ready: bool = False
+    claimed: int = 0
+    completed: int = 0
+    failed: int = 0
+    retried: int = 0
+    draining: bool = False
+    busy: float = 0.0
+
+
+class Board:
+    """Fixed places, one per handler that may run at once, and a header."""
+
+    def __init__(self, file: int, places: int) -> None:
+        self.file = file
+        self.places = places
+        self._memory = mmap.mmap(file, _SIZE * (places + 1))
+
+    @classmethod
+    def new(cls, places: int) -> Board:
+        """A board on an unnamed file; its descriptor is handed to the executor."""
+        with tempfile.TemporaryFile() as unnamed:
+            file = os.dup(unnamed.fileno())
+        os.ftruncate(file, _SIZE * (places + 1))
+        return cls(file, places)
+
+    def close(self) -> None:
+        self._memory.close()
+        os.close(self.file)
+
+    # — the executor's side —
+
+    def begin(self, place: int, job: int, fence: int, began: float, deadline: float) -> None:
+        _NOTE.pack_into(self._memory, _SIZE * (place + 1), job, fence, began, deadline, 0, b"")
+
+    def step(self, place: int, name: str, deadline: float) -> None:
+        words = name.encode()[:_NAME]
+        _TIMES.pack_into(self._memory, _SIZE * (place + 1) + 24, deadline, len(words), words)
+
+    def clear(self, place: int) -> None:
+        _NOTE.pack_into(self._memory, _SIZE * (place + 1), 0, 0, 0.0, 0.0, 0, b"")
+
+    def tell(self, totals: Totals) -> None:
+        _HEADER.pack_into(
+            self._memory,
+            0,
+            self.beat,
+            int(totals.ready),
+            totals.claimed,
+            totals.completed,
+            totals.failed,
+            totals.retried,
+            int(totals.draining),
+            totals.busy,
+        )
+
+    @property
+    def beat(self) -> float:
+        """When the supervisor's last heartbeat reached the database."""
+        return float(_FLOAT.unpack_from(self._memory, 0)[0])
+
+    # — the supervisor's side —
+
+    @beat.setter
+    def beat(self, at: float) -> None:
+        _FLOAT.pack_into(self._memory, 0, at)
+
+    def totals(self) -> Totals:
+        _, ready, claimed, completed, failed, retried, draining, busy = _HEADER.unpack_from(self._memory, 0)
+        return Totals(bool(ready), claimed, completed, failed, retried, bool(draining), busy)
+
+    def notes(self) -> list[Note]:
+        """What the executor is doing now, or was doing when it died."""
+        found = []
+        for place in range(1, self.places + 1):
+            job, fence, began, deadline, length, name = _NOTE.unpack_from(self._memory, _SIZE * place)
+            if job:
+                step = name[:length].decode(errors="replace") if length else None
+                found.append(Note(job, fence, began, deadline, step))
+        return found

@@ -1,0 +1,118 @@
+"""The executor's own process: what a supervisor starts."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import faulthandler
+import os
+import signal
+import sys
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import orjson
+
+from retoma.board import Board
+from retoma.database import Database
+from retoma.errors import RetomaError
+from retoma.executor import Executor
+from retoma.find import find_app
+from retoma.isolate import shutdown as end_isolated_children
+from retoma.settings import Settings
+from retoma.telemetry.logs import log_to_stderr
+
+CANNOT_START = 78  # as in sysexits: a configuration error
+_PR_SET_PDEATHSIG = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Orders:
+    """What a supervisor tells a new executor, on its control pipe: never on the command line, for others can
+    read that, and the database's address holds a password."""
+
+    reference: str
+    database_url: str
+    settings: dict[str, Any]
+    worker_id: int
+    queues: list[str]
+    at_once: int
+    board: int
+    supervisor: int
+
+    def line(self) -> bytes:
+        return orjson.dumps(asdict(self), default=str) + b"\n"
+
+
+def die_with(parent: int) -> None:
+    """Have the kernel end this process when its parent ends, however that happens."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(CANNOT_START)
+
+
+async def _obey(executor: Executor, control: asyncio.StreamReader) -> None:
+    while line := await control.readline():
+        match orjson.loads(line):
+            case {"cancel": list(ids)}:
+                executor.cancel(ids)
+            case {"stop": bool(now)}:
+                executor.stop(now=now)
+    # The pipe is closed: the supervisor is gone, and nobody beats for these jobs any more.
+    os._exit(1)
+
+
+async def work(app: Any, orders: Orders, control: Any) -> None:
+    """Run an executor of *app* until it is told to stop."""
+    settings = Settings.load(**orders.settings)
+    log_to_stderr(level=settings.log_level, format=settings.log_format, label=settings.worker_label)
+    database = Database(orders.database_url, settings, hot=True, most=4 + min(orders.at_once, 16))
+    await database.open()
+    board = Board(orders.board, orders.at_once)
+    executor = Executor(
+        database=database,
+        settings=settings,
+        pipelines=app.front.pipelines,
+        providers=app.front.providers,
+        queues=orders.queues,
+        worker_id=orders.worker_id,
+        board=board,
+    )
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader()
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), control)
+    obeying = loop.create_task(_obey(executor, reader))
+    try:
+        await executor.run()
+    finally:
+        obeying.cancel()
+        await database.close()
+        end_isolated_children()
+
+
+def main() -> None:
+    """Read the orders from standard input, then work. Ctrl-C in a terminal is the supervisor's business."""
+    faulthandler.enable()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    control = sys.stdin.buffer.raw  # type: ignore[attr-defined]  # unbuffered: the loop reads what follows
+    line = b""
+    while not line.endswith(b"\n"):
+        piece = control.read(1)
+        if not piece:
+            os._exit(CANNOT_START)
+        line += piece
+    orders = Orders(**orjson.loads(line))
+    die_with(orders.supervisor)
+    try:
+        import uvloop  # noqa: PLC0415 - a few hundredths of a second that only executors need
+
+        app = find_app(orders.reference)
+        uvloop.run(work(app, orders, control))
+    except RetomaError as error:
+        sys.stderr.write(f"{error.message}\n{error.next}\n")
+        sys.exit(CANNOT_START)
+    # Threads of handlers that were told to stop may still run; nothing they do counts any more.
+    sys.stderr.flush()
+    os._exit(0)

@@ -1,0 +1,260 @@
+"""What can be asked of the engine, once for every door: each command yields queries and is sent their rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+from typing import Any, Literal, TypeVar
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from cronsim import CronSim, CronSimError
+
+from retoma.codec import codec_of
+from retoma.errors import ConfigurationError, Conflict, KeyTaken, NotFound
+from retoma.model import Attempt, Checkpoint, Due, Job, JobState, Receipt, Schedule
+from retoma.pipeline import Pipeline
+from retoma.query import Query
+from retoma.store import attempts, checkpoints, jobs, queues, schedules
+
+T = TypeVar("T")
+I = TypeVar("I")
+
+Command = Generator[Query[Any], list[Any], T]
+OnTaken = Literal["return", "raise"]
+
+_AT_A_TIME = 2000
+_LONGEST_KEY = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """How jobs are queued, where it differs from their pipeline's own way."""
+
+    queue: str | None = None
+    lane: str | None = None
+    priority: int | None = None
+    run_at: datetime | None = None
+    delay: float = 0.0
+    expires: float | None = None
+    timeout: float | None = None
+    attempts: int | None = None
+    correlation_id: str | None = None
+    if_taken: OnTaken = "return"
+
+
+def enqueue(
+    pipeline: Pipeline[I, Any],
+    inputs: Iterable[I],
+    keys: Callable[[I], str | None],
+    options: Options,
+    *,
+    notify: Callable[[str], bool],
+) -> Command[list[Receipt]]:
+    """Queue one job per input, a bounded number per statement; receipts in the order of the inputs."""
+    order = _order(pipeline, options)
+    receipts: list[Receipt] = []
+    rest = iter(inputs)
+    while some := list(islice(rest, _AT_A_TIME)):
+        receipts += yield from _enqueue_some(pipeline, some, [keys(each) for each in some], order, options, notify)
+    return receipts
+
+
+def _order(pipeline: Pipeline[Any, Any], options: Options) -> jobs.Order:
+    if options.run_at is not None and options.run_at.tzinfo is None:
+        raise ConfigurationError(
+            f"run_at={options.run_at.isoformat()} has no time zone.", next="Give it one: datetime.now(UTC) + …"
+        )
+    priority = pipeline.priority if options.priority is None else options.priority
+    if not -1000 <= priority <= 1000:  # noqa: PLR2004
+        raise ConfigurationError(f"A priority is between -1000 and 1000 (smaller goes first), not {priority}.")
+    if options.delay < 0 or (options.timeout is not None and options.timeout <= 0):
+        raise ConfigurationError("delay must not be negative, and timeout must be more than 0 seconds.")
+    if options.attempts is not None and options.attempts < 1:
+        raise ConfigurationError(f"A job needs at least 1 attempt, not {options.attempts}.")
+    return jobs.Order(
+        pipeline=pipeline.name,
+        queue=options.queue or pipeline.queue,
+        max_attempts=options.attempts or pipeline.retry.attempts,
+        timeout=options.timeout or pipeline.timeout,
+        priority=priority,
+        run_at=options.run_at,
+        delay=options.delay,
+        expires=options.expires or pipeline.expires,
+        correlation_id=options.correlation_id,
+    )
+
+
+def _enqueue_some(
+    pipeline: Pipeline[I, Any],
+    inputs: Sequence[I],
+    keys: Sequence[str | None],
+    order: jobs.Order,
+    options: Options,
+    notify: Callable[[str], bool],
+) -> Command[list[Receipt]]:
+    for key in keys:
+        if key is not None and (not key or len(key) > _LONGEST_KEY or "\0" in key):
+            raise ConfigurationError(f"A key has 1 to {_LONGEST_KEY} characters and no NUL, not {key[:80]!r}.")
+    what = f"the input of a {pipeline.name!r} job"
+    texts = [pipeline.input.encode(each, what=what).text for each in inputs]
+    lanes = [options.lane or (pipeline.lane(each) if pipeline.lane else None) for each in inputs]
+    if named := sorted({lane for lane in lanes if lane}):
+        yield queues.lanes(order.queue, named, at_once=pipeline.lane_at_once)
+    rows: list[Receipt] = yield jobs.enqueue(order, texts, keys, lanes, notify=notify(order.queue))
+    if not any(keys):
+        return rows
+    if missing := sorted({key for key in keys if key} - {row.key for row in rows if row.key}):
+        # Another transaction was writing these keys at the same moment; by now it has committed or not.
+        rows = rows + (yield jobs.by_keys(order, missing))
+    by_key = {row.key: row for row in rows if row.key}
+    if options.if_taken == "raise":
+        for row in rows:
+            if not row.new:
+                raise KeyTaken(
+                    f"Job {row.id} of pipeline {pipeline.name!r} has the key {row.key!r} already.",
+                    job_id=row.id,
+                    next="Leave out if_taken='raise' to get that job back instead.",
+                )
+    unkeyed = iter(row for row in rows if row.key is None)
+    return [by_key[key] if key else next(unkeyed) for key in keys]
+
+
+def job(id: int) -> Command[Job]:
+    rows: list[Job] = yield jobs.one(id)
+    if not rows:
+        raise NotFound(f"There is no job {id}.", next="It may have been pruned; 'retoma job list' shows what is there.")
+    return rows[0]
+
+
+def attempts_of(id: int) -> Command[list[Attempt]]:
+    yield from job(id)
+    rows: list[Attempt] = yield attempts.of(id)
+    return rows
+
+
+def checkpoints_of(id: int) -> Command[list[Checkpoint]]:
+    yield from job(id)
+    rows: list[Checkpoint] = yield checkpoints.history(id)
+    return rows
+
+
+def cancel(id: int, *, reason: str) -> Command[Job]:
+    rows = yield jobs.cancel([id], reason=reason)
+    now = yield from job(id)
+    if not rows and now.state is not JobState.CANCELLED:
+        raise Conflict(f"Job {id} is {now.state} and cannot be cancelled any more.")
+    return now
+
+
+def retry(id: int, *, attempts: int | None) -> Command[Job]:
+    rows = yield jobs.retry([id], attempts=attempts)
+    now = yield from job(id)
+    if not rows and now.state is not JobState.QUEUED:
+        raise Conflict(
+            f"Job {id} is {now.state}; only failed, cancelled and reviewed jobs are tried again by hand.",
+            next="To run a finished job anew, restart it." if now.state.ended else "",
+        )
+    return now
+
+
+def restart(id: int, *, attempts: int | None) -> Command[Job]:
+    """Forget the checkpoints (they are set aside, not deleted) and begin anew."""
+    before = yield from job(id)
+    if not before.state.ended:
+        raise Conflict(f"Job {id} is {before.state}; only an ended job can be restarted.", next="Cancel it first.")
+    rows = yield jobs.restart(id, attempts=attempts)
+    if not rows:
+        raise Conflict(f"Job {id} changed while it was being restarted.", next="Look at it again.")
+    return (yield from job(id))
+
+
+def signal(id: int, name: str, value: Any) -> Command[bool]:
+    """True when the job heard it; False when something was said under that name before."""
+    text = codec_of(type(value)).encode(value, what=f"the signal {name!r} to job {id}").text
+    rows = yield jobs.signal(id, name, text)
+    if rows:
+        return True
+    now = yield from job(id)
+    if now.state.ended:
+        raise Conflict(f"Job {id} is {now.state} and hears no more signals.")
+    return False
+
+
+def put_schedule(
+    pipeline: Pipeline[I, Any], name: str, cron: str, input: I, *, zone: str, now: datetime
+) -> Command[Schedule]:
+    yield schedules.put(
+        name=name,
+        pipeline=pipeline.name,
+        queue=pipeline.queue,
+        cron=cron,
+        zone=zone,
+        input=pipeline.input.encode(input, what=f"the input of schedule {name!r}").text,
+        priority=pipeline.priority,
+        max_attempts=pipeline.retry.attempts,
+        timeout=pipeline.timeout,
+        next_run_at=next_run(cron, zone, now),
+    )
+    return (yield from schedule(name))
+
+
+def schedule(name: str) -> Command[Schedule]:
+    rows: list[Schedule] = yield schedules.all()
+    for row in rows:
+        if row.name == name:
+            return row
+    raise NotFound(f"There is no schedule {name!r}.", next="'retoma schedule list' shows them.")
+
+
+def run_schedule(name: str) -> Command[int]:
+    rows: list[int] = yield schedules.run_now(name)
+    if not rows:
+        raise NotFound(f"There is no schedule {name!r}.", next="'retoma schedule list' shows them.")
+    return rows[0]
+
+
+def resume_schedule(name: str) -> Command[Schedule]:
+    found = yield from schedule(name)
+    yield schedules.resume(name, next_run(found.cron, found.zone, found.now))
+    return (yield from schedule(name))
+
+
+def fire_schedules() -> Command[list[tuple[str, int]]]:
+    """Queue the job of every schedule whose time has come; of several workers, one does it."""
+    fired = []
+    due: list[Due] = yield schedules.due()
+    for each in due:
+        ids = yield schedules.fire(each.name, each.next_run_at, next_run(each.cron, each.zone, each.now))
+        fired += [(each.name, id) for id in ids]
+    return fired
+
+
+def next_run(cron: str, zone: str, after: datetime) -> datetime:
+    """The next time that *cron* means, on the clocks of *zone*; hours that are skipped or doubled are cared for."""
+    try:
+        local = after.astimezone(ZoneInfo(zone))
+        return next(CronSim(cron, local)).astimezone(UTC)
+    except (ZoneInfoNotFoundError, ValueError):
+        raise ConfigurationError(
+            f"There is no time zone {zone!r}.", next="Use a name such as America/Sao_Paulo or UTC."
+        ) from None
+    except CronSimError as error:
+        raise ConfigurationError(
+            f"The schedule {cron!r} cannot be read: {error}.",
+            next="Five fields: minute, hour, day, month, weekday. Every day at four: 0 4 * * *.",
+        ) from None
+    except StopIteration:
+        raise ConfigurationError(f"The schedule {cron!r} never comes.") from None
+
+
+def prune(older_than: timedelta) -> Command[int]:
+    """Remove what ended longer ago than *older_than*; how many jobs went."""
+    seconds = older_than.total_seconds()
+    if seconds < 0:
+        raise ConfigurationError("What is pruned must be older than some time that has passed.")
+    gone = 0
+    while some := (yield jobs.prune(seconds)):
+        gone += len(some)
+    return gone

@@ -1,0 +1,264 @@
+"""The database: one pool, a query in, rows out."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import re
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from datetime import datetime
+from typing import Any, TypeVar, cast
+from urllib.parse import unquote, urlsplit
+from weakref import WeakKeyDictionary
+
+import psycopg
+from psycopg import errors as pg
+from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolTimeout
+
+from retoma.errors import DatabaseError, DatabaseTooOld, DatabaseUnreachable
+from retoma.query import Query
+from retoma.settings import Settings
+
+T = TypeVar("T")
+
+OLDEST = 15
+LOST = (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout)
+"""What a broken connection looks like; whether the statement was done is then unknown."""
+TRANSIENT = (*LOST, pg.SerializationFailure, pg.DeadlockDetected)
+"""What may go well a moment later."""
+
+# The statements of a worker are short walks along an index. A plan made while the tables were empty would read
+# them whole once they are full, and be kept: so on a worker's own connections the planner is not offered that.
+_HOT = "-c enable_seqscan=off -c enable_hashjoin=off -c enable_mergejoin=off -c enable_bitmapscan=off -c jit=off"
+_HOT += " -c plan_cache_mode=force_generic_plan"
+_IDLE_BEFORE_PROBE = 1.0
+
+
+def place(url: str) -> str:
+    """Where *url* leads, without user and password: safe to print."""
+    try:
+        parts = urlsplit(url)
+        return f"{parts.hostname or 'localhost'}:{parts.port or 5432}{parts.path}"
+    except ValueError:
+        return "(an address that cannot be read)"
+
+
+def checked(url: str) -> str:
+    """*url* itself, when it is one that leads to PostgreSQL; its parts are never repeated in the error."""
+    wrong = "The database URL cannot be read (it is not shown here, for it may hold a password)"
+    right = "It should look like postgresql://user:password@host:5432/database, with % written as %25."
+    if not re.match(r"^postgres(ql)?://", url):
+        raise DatabaseError(f"{wrong}: it does not begin with postgresql://.", next=right)
+    try:
+        parts = urlsplit(url)
+        parts.port  # noqa: B018 - reading it is the check
+    except ValueError:
+        raise DatabaseError(f"{wrong}: host or port is malformed.", next=right) from None
+    for name, text in (("user", parts.username), ("password", parts.password)):
+        if text and re.search(r"%(?![0-9A-Fa-f]{2})", text):
+            raise DatabaseError(f"{wrong}: a % in the {name} is not followed by two hexadecimal digits.", next=right)
+        unquote(text or "")
+    return url
+
+
+def connection_options(settings: Settings, *, hot: bool = False) -> dict[str, Any]:
+    """How every connection of ours is made: nobody waits for ever."""
+    options: dict[str, Any] = {
+        "autocommit": True,
+        "connect_timeout": settings.connect_timeout,
+        "application_name": "retoma",
+        "keepalives": 1,
+        "keepalives_idle": 10,
+        "keepalives_interval": 3,
+        "keepalives_count": 3,
+        "tcp_user_timeout": 10_000,
+    }
+    if settings.pooler == "transaction":
+        options["prepare_threshold"] = None
+    else:
+        options["prepare_threshold"] = 1 if hot else 5
+        options["options"] = (
+            f"-c statement_timeout={settings.statement_seconds * 1000:.0f}"
+            f" -c idle_in_transaction_session_timeout=60000 {_HOT if hot else ''}"
+        )
+    return options
+
+
+def jitter(attempt: int, *, longest: float = 5.0) -> float:
+    """Seconds to wait before try number *attempt* (from 1), so that not everybody comes back at once."""
+    return random.uniform(0.0, min(longest, 0.1 * 2.0**attempt))  # noqa: S311 - not a secret
+
+
+def explain_connection(url: str, error: Exception) -> DatabaseUnreachable:
+    """What a failed connection means, with the place and without the password."""
+    text = " ".join(str(error).split())
+    password = urlsplit(url).password
+    if password:
+        text = text.replace(unquote(password), "…").replace(password, "…")
+    return DatabaseUnreachable(
+        f"The database at {place(url)} cannot be reached: {text[:300]}.",
+        next="Is the server running, and are user, password and database right? DATABASE_URL decides; "
+        "without it an embedded server is used.",
+    )
+
+
+def check_version(version: int) -> None:
+    """Refuse a server older than we can use; *version* as in server_version_num."""
+    if version < OLDEST * 10_000:
+        raise DatabaseTooOld(
+            f"Retoma needs PostgreSQL {OLDEST} or newer, and this server is {version // 10_000}.",
+            next="Upgrade the server, or unset DATABASE_URL to use the embedded one.",
+        )
+
+
+class _Probe:
+    """A connection that has rested is asked whether it still lives before it is given out."""
+
+    def __init__(self) -> None:
+        self._used: WeakKeyDictionary[object, float] = WeakKeyDictionary()
+
+    def rested(self, connection: object) -> bool:
+        now = time.monotonic()
+        before = self._used.get(connection, now)
+        self._used[connection] = now
+        return now - before > _IDLE_BEFORE_PROBE
+
+    async def check(self, connection: psycopg.AsyncConnection[Any]) -> None:
+        if self.rested(connection):
+            await AsyncConnectionPool.check_connection(connection)
+
+    def check_sync(self, connection: psycopg.Connection[Any]) -> None:
+        if self.rested(connection):
+            ConnectionPool.check_connection(connection)
+
+
+class Database:
+    """Runs queries; connections come from one pool."""
+
+    def __init__(self, url: str, settings: Settings, *, most: int = 10, hot: bool = False) -> None:
+        self.url = checked(url)
+        self.settings = settings
+        self._pool: AsyncConnectionPool[psycopg.AsyncConnection[Any]] = AsyncConnectionPool(
+            self.url,
+            kwargs=connection_options(settings, hot=hot),
+            min_size=1,
+            max_size=most,
+            open=False,
+            timeout=settings.connect_timeout * 2,
+            reconnect_timeout=0,
+            check=_Probe().check,
+        )
+
+    async def open(self) -> None:
+        """Connect once, so that a wrong address or an old server is told at the start."""
+        try:
+            connection = await psycopg.AsyncConnection.connect(self.url, **connection_options(self.settings))
+        except psycopg.Error as error:
+            raise explain_connection(self.url, error) from None
+        async with connection:
+            check_version(connection.info.server_version)
+        await self._pool.open()
+
+    async def close(self) -> None:
+        await self._pool.close()
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[psycopg.AsyncConnection[Any]]:
+        """A connection of the pool, in autocommit."""
+        try:
+            async with self._pool.connection() as connection:
+                yield connection
+        except PoolTimeout as error:
+            raise explain_connection(self.url, error) from None
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[psycopg.AsyncConnection[Any]]:
+        """A connection with a transaction around the block."""
+        async with self.connection() as connection, connection.transaction():
+            yield connection
+
+    async def all(self, query: Query[T]) -> list[T]:
+        """Every row of *query*."""
+        async with self.connection() as connection:
+            return await fetch(connection, query)
+
+    async def first(self, query: Query[T]) -> T | None:
+        """The first row of *query*, or None."""
+        rows = await self.all(query)
+        return rows[0] if rows else None
+
+    async def now(self) -> datetime:
+        """What time it is: the database's clock is the only one that counts."""
+        async with self.connection() as connection:
+            row = await (await connection.execute("select now()")).fetchone()
+        assert row is not None
+        return cast(datetime, row[0])
+
+    async def persist(self, query: Query[T]) -> list[T]:
+        """Every row of *query*, which can be repeated without harm: tried again until the database answers."""
+        attempt = 0
+        while True:
+            try:
+                return await self.all(query)
+            except (*TRANSIENT, DatabaseUnreachable):
+                attempt += 1
+                await asyncio.sleep(jitter(attempt))
+
+
+async def fetch(connection: psycopg.AsyncConnection[Any], query: Query[T]) -> list[T]:
+    """Run *query* on *connection*."""
+    cursor = await connection.execute(query.sql, query.params)
+    make = query.row
+    return [make(*row) for row in await cursor.fetchall()]
+
+
+class SyncDatabase:
+    """The same, without await."""
+
+    def __init__(self, url: str, settings: Settings, *, most: int = 10) -> None:
+        self.url = checked(url)
+        self.settings = settings
+        self._pool: ConnectionPool[psycopg.Connection[Any]] = ConnectionPool(
+            self.url,
+            kwargs=connection_options(settings),
+            min_size=1,
+            max_size=most,
+            open=False,
+            timeout=settings.connect_timeout * 2,
+            reconnect_timeout=0,
+            check=_Probe().check_sync,
+        )
+
+    def open(self) -> None:
+        """Connect once, so that a wrong address or an old server is told at the start."""
+        try:
+            with psycopg.connect(self.url, **connection_options(self.settings)) as connection:
+                check_version(connection.info.server_version)
+        except psycopg.Error as error:
+            raise explain_connection(self.url, error) from None
+        self._pool.open()
+
+    def close(self) -> None:
+        self._pool.close()
+
+    @contextmanager
+    def connection(self) -> Iterator[psycopg.Connection[Any]]:
+        """A connection of the pool, in autocommit."""
+        try:
+            with self._pool.connection() as connection:
+                yield connection
+        except PoolTimeout as error:
+            raise explain_connection(self.url, error) from None
+
+    def all(self, query: Query[T]) -> list[T]:
+        """Every row of *query*."""
+        with self.connection() as connection:
+            return fetch_sync(connection, query)
+
+
+def fetch_sync(connection: psycopg.Connection[Any], query: Query[T]) -> list[T]:
+    """Run *query* on *connection*."""
+    cursor = connection.execute(query.sql, query.params)
+    return [query.row(*row) for row in cursor.fetchall()]

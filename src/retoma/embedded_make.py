@@ -1,0 +1,235 @@
+"""The first hour of an embedded server: its folder, the place of its data directory, and what is in it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import shutil
+import socket
+import sys
+import time
+from contextlib import suppress
+from itertools import count
+from pathlib import Path
+
+from retoma.embedded_binaries import Account, Binaries, execute
+from retoma.embedded_home import Home, Lock, Record, private, read, write
+from retoma.errors import EmbeddedUnavailable
+
+USER = "retoma"
+STATES = (Path("/var/lib"), Path("/var/db"))
+# Each may be changed in postgresql.conf; what may not is given at the start.
+SETTINGS = """
+# Set by Retoma when this server was made; change what you like.
+listen_addresses = '127.0.0.1'
+unix_socket_directories = ''
+max_connections = 200
+shared_buffers = 128MB
+wal_level = replica
+max_wal_size = 2GB
+random_page_cost = 1.1
+jit = off
+timezone = 'UTC'
+log_timezone = 'UTC'
+"""
+
+
+def folder(home: Path) -> None:
+    """The folder at *home*, made if need be, and kept out of version control."""
+    home = home.expanduser()
+    # As root the server has another account, which must be able to pass through; it cannot list.
+    mode = 0o711 if os.geteuid() == 0 else 0o700
+    if not home.is_dir():
+        home.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(FileExistsError):  # others may come at the same moment
+            home.mkdir(mode)
+            home.chmod(mode)
+    ignore = home / ".gitignore"
+    if not ignore.exists():
+        ignore.write_text("*\n")
+
+
+def needed(home: Home, record: Record | None) -> bool:
+    """Whether the data directory must be made; refuses what would overwrite or hide a database."""
+    if set('"$`\\\n') & set(str(home.path)):
+        raise EmbeddedUnavailable(
+            f"The path {str(home.path)!r} has a sign that a shell would change, and pg_ctl uses one.",
+            next="Set RETOMA_HOME to a path without quotes, dollars and backslashes.",
+        )
+    _check_owner(home)
+    if home.major() is not None:
+        if record is None:
+            raise EmbeddedUnavailable(
+                f"{home.directory} holds a database, but secret.json with its password is gone.",
+                next=f"Put it back into {home.path}; or move the directory away to begin anew.",
+            )
+        return False
+    if home.directory.exists() and any(home.directory.iterdir()):
+        raise EmbeddedUnavailable(
+            f"{home.directory} is not empty and no PostgreSQL data directory; nothing in it was touched.",
+            next="Move it away, or set RETOMA_HOME to another folder.",
+        )
+    if record is not None and not (home.place / "data.tmp").exists():
+        raise EmbeddedUnavailable(
+            f"The database of {home.path} should be in {home.directory}, and is not there.",
+            next=f"Put it back or mount its disk; or delete {home.path / 'secret.json'} to begin anew.",
+        )
+    return True
+
+
+def settle(home: Home, account: Account | None) -> Home:
+    """Where a new data directory can be: in the home, unless *account* cannot reach that."""
+    if account is None or _holds(home.path, account):
+        return Home(home.path, home.path)
+    for state in STATES:
+        with suppress(OSError):
+            place = _own_place(state, home.path)
+            if _holds(place, account):
+                return Home(home.path, place)
+    raise EmbeddedUnavailable(
+        f"PostgreSQL refuses to run as root, and the account {account.name} can reach neither {home.path} "
+        f"nor a folder below {' or '.join(map(str, STATES))}.",
+        next="Set RETOMA_HOME to a folder that it can reach, or run as an ordinary user.",
+    )
+
+
+def initialize(
+    home: Home, found: Binaries, account: Account | None, starting: Lock, deadline: float
+) -> Record:
+    """A new data directory and its record: all, or nothing that counts."""
+    unfinished = _unfinished(home.place, account)
+    password = secrets.token_urlsafe(24)
+    told = home.place / "password.tmp"
+    told.unlink(missing_ok=True)
+    private(told, password + "\n", owner=unfinished.stat())
+    # The locale of plain code points that knows letters beyond ASCII; macOS has it by another name.
+    plain = ("--locale=C", "--lc-ctype=UTF-8") if sys.platform == "darwin" else ("--locale=C.UTF-8",)
+    locale = "--encoding=UTF8", *plain
+    access = f"--username={USER}", f"--pwfile={told}", "--auth=scram-sha-256"
+    try:
+        ended = execute(
+            [f"{found.bin}/initdb", f"--pgdata={unfinished}", *access, *locale, "--data-checksums"],
+            account=account,
+            timeout=max(1.0, deadline - time.monotonic()),
+            # Should we be killed, whoever comes next waits for the initdb that goes on without us.
+            pass_fds=(starting.fd,),
+        )
+    finally:
+        told.unlink()
+    if ended.returncode:
+        raise EmbeddedUnavailable(
+            f"PostgreSQL {found.version} could not make a database in {home.place}.\n{tail(ended.stdout)}",
+            next="Set RETOMA_HOME to another folder, or DATABASE_URL to a server of your own.",
+        )
+    own = os.open(unfinished / "postgresql.conf", os.O_APPEND | os.O_WRONLY | os.O_NOFOLLOW)
+    with os.fdopen(own, "a") as settings:
+        settings.write(SETTINGS)
+    place = None if home.place == home.path else str(home.place)
+    record = Record(free_port(), password, found.source, str(found.bin), place)
+    write(home.path, record)
+    unfinished.rename(home.directory)
+    _sync(home.place)
+    return record
+
+
+def clear(home: Home) -> None:
+    """Delete what is ours, and the folder when nothing else is in it."""
+    if home.place != home.path:
+        shutil.rmtree(home.place)
+    for pattern in ("data", "data.tmp", "pginstall-*", "copying.tmp"):
+        for directory in home.path.glob(pattern):
+            shutil.rmtree(directory)
+    for pattern in ("secret.json*", "password.tmp", "*.lock", ".gitignore"):
+        for file in home.path.glob(pattern):
+            file.unlink()
+    with suppress(OSError):
+        home.path.rmdir()
+
+
+def free_port() -> int:
+    """A port that nobody has."""
+    # Below those that the system gives out: a client that tries to reach a server that is down
+    # could be given the very port, and connect to itself.
+    while True:
+        port = 20_000 + secrets.randbelow(12_000)
+        if port_is_free(port):
+            return port
+
+
+def port_is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+def tail(text: str, lines: int = 15) -> str:
+    return "\n".join(text.rstrip().splitlines()[-lines:])
+
+
+def _check_owner(home: Home) -> None:
+    """Refuse a copied home: two of them would stop each other's server. One that moved is fine."""
+    owner = home.place / "home"
+    if home.place == home.path or not home.place.is_dir() or owner.read_text() == str(home.path):
+        return
+    other = Path(owner.read_text())
+    known = read(other)
+    if known is not None and known.place == str(home.place):
+        raise EmbeddedUnavailable(
+            f"{home.path} is a copy of {other}: both name the one database in {home.place}.",
+            next=f"Delete {home.path / 'secret.json'} to begin anew there, or use {other}.",
+        )
+    owner.write_text(str(home.path))
+
+
+def _own_place(state: Path, home: Path) -> Path:
+    """A folder of root's below *state*, in which only the data directory will be the account's."""
+    base = state / "retoma"
+    if not base.is_dir():
+        base.mkdir()
+        base.chmod(0o755)
+    name = hashlib.sha256(str(home).encode()).hexdigest()[:16]
+    for number in count(1):
+        place = base / (name if number == 1 else f"{name}-{number}")
+        # A database that an earlier home of this name left behind is not ours to open or delete.
+        if not (place / "data").exists():
+            break
+    place.mkdir(exist_ok=True)
+    place.chmod(0o711)
+    (place / "home").write_text(str(home))
+    return place
+
+
+def _holds(place: Path, account: Account) -> bool:
+    """Whether *account* can keep files in a directory below *place*, found out by doing it."""
+    try:
+        unfinished = _unfinished(place, account)
+        probe = 'cd "$1" && : > probe && rm probe'
+        ended = execute(["/bin/sh", "-c", probe, "probe", unfinished], account=account, timeout=30)
+    except OSError:
+        return False
+    if ended.returncode:
+        unfinished.rmdir()
+    return ended.returncode == 0
+
+
+def _unfinished(place: Path, account: Account | None) -> Path:
+    unfinished = place / "data.tmp"
+    if unfinished.exists():
+        shutil.rmtree(unfinished)
+    unfinished.mkdir(mode=0o700)
+    if account is not None:
+        os.chown(unfinished, account.uid, account.gid, follow_symlinks=False)
+    return unfinished
+
+
+def _sync(directory: Path) -> None:
+    fd = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

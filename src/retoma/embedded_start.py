@@ -1,0 +1,151 @@
+"""Starts an embedded server that has a data directory, and asks it who it is."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import psycopg
+
+from retoma.embedded_binaries import Account, execute
+from retoma.embedded_home import ALONE, Home, Lock, Record, lives, postmaster, take, write
+from retoma.embedded_make import USER, free_port, port_is_free, tail
+from retoma.errors import EmbeddedUnavailable
+
+LOG_BYTES = 10_000_000
+PATIENCE = 3.0
+ASK = """
+select current_setting('data_directory'),
+       current_setting('server_version'),
+       current_setting('fsync') = 'on',
+       exists (select from pg_database where datname = 'retoma')
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the server says of itself."""
+
+    directory: str
+    version: str
+    fsync: bool
+    complete: bool
+
+
+def ask(home: Home, record: Record) -> Answer | None:
+    """The server's answer; None when nobody answers there, or somebody else's server does."""
+    if not lives(home):
+        return None  # and who may have our port now is not to be told our password
+    try:
+        with connect(record) as connection:
+            row = connection.execute(ASK).fetchone()
+    except psycopg.Error:
+        return None
+    answer = Answer(*row) if row else None
+    return answer if answer and os.path.realpath(answer.directory) == str(home.directory) else None
+
+
+def connect(record: Record) -> psycopg.Connection:
+    """A connection to the database that every server has."""
+    return psycopg.connect(
+        host="127.0.0.1",
+        port=record.port,
+        user=USER,
+        password=record.password,
+        dbname="postgres",
+        autocommit=True,
+        connect_timeout=5,
+        gssencmode="disable",
+        sslmode="disable",
+    )
+
+
+def start(home: Home, record: Record, account: Account | None, deadline: float) -> tuple[Record, Answer]:
+    """Start the server, wait until it answers, and give back where it does."""
+    seen = _log_size(home.log)
+    said = ""
+    tries = 3
+    headless = time.monotonic() + PATIENCE
+    while True:
+        if answer := ask(home, record):
+            return record, answer
+        left = deadline - time.monotonic()
+        alive = lives(home)
+        if left <= 0 or not (tries or alive):
+            raise _did_not_start(home, record, _log_since(home.log, seen) or said)
+        if alive:
+            if postmaster(home):
+                headless = time.monotonic() + PATIENCE
+            elif time.monotonic() > headless:
+                _end_survivors(home, account)
+            time.sleep(0.1)
+            continue
+        tries -= 1
+        # It says that a server runs, and we know better; PostgreSQL would believe it.
+        (home.directory / "postmaster.pid").unlink(missing_ok=True)
+        if not port_is_free(record.port):
+            record = replace(record, port=free_port())
+        write(home.path, record)
+        with take(home.server_lock, ALONE, deadline) as server:
+            said = _pg_ctl_start(home, record, account, server, left)
+
+
+def _pg_ctl_start(home: Home, record: Record, account: Account | None, server: Lock, seconds: float) -> str:
+    # fsync is no setting here: a promise that something is saved must survive a power cut.
+    forced = f"-c port={record.port} -c fsync=on -c full_page_writes=on"
+    where = f"--pgdata={home.directory}", f"--log={home.log}"
+    limit = "--wait", f"--timeout={max(1, int(seconds))}"
+    return execute(
+        [f"{record.bin}/pg_ctl", "start", *where, *limit, f"--options={forced}"],
+        account=account,
+        timeout=seconds + 10,
+        # Every process of the server inherits it, and the kernel keeps it until the last has gone.
+        pass_fds=(server.fd,),
+    ).stdout
+
+
+def _end_survivors(home: Home, account: Account | None) -> None:
+    """End the processes that outlived the server's first one in the middle of a long query."""
+    if sys.platform != "linux":
+        return
+    # As the account itself, for root in a container may not see where its processes are.
+    at = 'for p in /proc/[0-9]*; do [ "$(readlink "$p/cwd")" = "$1" ] && kill -QUIT "${p#/proc/}"; done'
+    execute(["/bin/sh", "-c", at, "end", home.directory], account=account, timeout=30)
+
+
+def _did_not_start(home: Home, record: Record, said: str) -> EmbeddedUnavailable:
+    last = tail(said)
+    if lives(home):
+        return EmbeddedUnavailable(
+            f"The PostgreSQL of {home.path} runs, but port {record.port} did not answer in time.\n{last}\n",
+            next="If it recovers from a crash, try again in a while. If it runs in another container, "
+            "set DATABASE_URL to reach it from here.",
+        )
+    return EmbeddedUnavailable(
+        f"The PostgreSQL of {home.path} did not start.\n{last}\n",
+        next=f"Read all of {home.log}; or set DATABASE_URL to a server of your own.",
+    )
+
+
+def _log_size(log: Path) -> int:
+    """How much the log holds already, once a long one has been set aside."""
+    try:
+        size = log.lstat().st_size
+        if size > LOG_BYTES:
+            log.replace(log.with_name("server.log.1"))
+            return 0
+    except FileNotFoundError:
+        return 0
+    return size
+
+
+def _log_since(log: Path, seen: int) -> str:
+    # The account of the server owns that directory: a link there could lead root anywhere.
+    with suppress(OSError), os.fdopen(os.open(log, os.O_RDONLY | os.O_NOFOLLOW), "rb") as written:
+        written.seek(seen)
+        return written.read().decode(errors="replace")
+    return ""

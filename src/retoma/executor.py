@@ -1,0 +1,340 @@
+"""An executor: claims jobs, runs their handlers at once, writes how they ended."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+from uuid import UUID, uuid4
+
+from retoma.attempt import attempt
+from retoma.board import Board, Totals
+from retoma.database import TRANSIENT, Database, jitter
+from retoma.errors import DatabaseUnreachable, LeaseLost
+from retoma.ledger import Ledger
+from retoma.model import Claim, Ended
+from retoma.notify import listen
+from retoma.pipeline import Pipeline
+from retoma.settings import Settings
+from retoma.steps import Steps, Suspend
+from retoma.store import jobs
+from retoma.telemetry import emit, heard
+from retoma.telemetry.events import AttemptEnded, AttemptStarted, DatabaseLost, JobLost
+
+_TICK = 0.1
+_AHEAD = 0.05  # seconds of work to have at hand when jobs are short
+_MOST_AHEAD = 4  # times at_once
+_MOST_BACKLOG = 2000
+
+
+class Held:
+    """A job that this executor runs: its note on the board, its deadline, and why it was cut short, if it was."""
+
+    __slots__ = ("claim", "deadline", "executor", "pipeline", "place", "steps", "task", "why", "worker_id")
+
+    def __init__(self, executor: Executor, claim: Claim, pipeline: Pipeline[Any, Any], place: int) -> None:
+        self.executor = executor
+        self.worker_id = executor.worker_id
+        self.claim = claim
+        self.pipeline = pipeline
+        self.place = place
+        self.deadline = time.monotonic() + claim.timeout_seconds
+        self.why: str | None = None
+        self.task: asyncio.Task[None] | None = None
+        self.steps = Steps(claim, executor.ledger, self, step_timeout=pipeline.step_timeout)
+
+    def before_step(self, name: str) -> None:
+        executor = self.executor
+        if executor.draining:
+            raise Suspend("released", reason="draining")
+        if self.why == "lost" or executor.cut_off():
+            raise LeaseLost(
+                f"Job {self.claim.id} may have been given to another worker: no heartbeat has reached the database "
+                f"for a whole lease. Step {name!r} was not begun.",
+                next="Look at the connection between this worker and the database.",
+            )
+        limit = self.pipeline.step_timeout
+        deadline = self.deadline if limit is None else min(self.deadline, time.monotonic() + limit)
+        executor.board.step(self.place, name, deadline)
+
+    def after_step(self) -> None:
+        self.executor.board.step(self.place, self.steps.last or "", self.deadline)
+
+    def cut(self, why: str) -> None:
+        """Stop the handler; *why* decides how the attempt ends."""
+        if self.why is None and self.task is not None:
+            self.why = why
+            self.task.cancel()
+
+
+class Executor:
+    """Runs handlers for one worker row. Knows nothing of processes: a supervisor beats for it."""
+
+    def __init__(
+        self,
+        *,
+        database: Database,
+        settings: Settings,
+        pipelines: Mapping[str, Pipeline[Any, Any]],
+        providers: Mapping[str, Mapping[str, Any]],
+        queues: Sequence[str],
+        worker_id: int,
+        board: Board,
+    ) -> None:
+        self.database = database
+        self.settings = settings
+        self.pipelines = pipelines
+        self.providers = providers
+        self.queues = list(queues)
+        self.worker_id = worker_id
+        self.board = board
+        self.at_once = board.places
+        self.ledger = Ledger(database, worker_id, ended=self._ended)
+        self.draining = False
+        self.totals = Totals()
+        self._ready: deque[Claim] = deque()
+        self._running: dict[int, Held] = {}
+        self._free = list(range(board.places))
+        self._alone = False
+        self._after_lane = 0
+        self._wake = asyncio.Event()
+        self._rate = 0.0
+        self._threads = ThreadPoolExecutor(self.at_once, thread_name_prefix="handler")
+
+    # — the loops —
+
+    async def run(self) -> None:
+        """Work until told to drain; come back when every job is finished or handed back."""
+        loop = asyncio.get_running_loop()
+        loop.set_default_executor(ThreadPoolExecutor(max(32, 4 * self.at_once), thread_name_prefix="step"))
+        self.totals.ready = True
+        self.board.tell(self.totals)
+        background = [
+            loop.create_task(listen(self.database.url, self.settings, frozenset(self.queues), self.wake)),
+            loop.create_task(self._tick()),
+        ]
+        try:
+            await self._work()
+        finally:
+            for each in background:
+                each.cancel()
+            await asyncio.gather(*background, return_exceptions=True)
+            self.board.tell(self.totals)
+            self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def drain(self) -> None:
+        """Run what is ready until nothing is; for tests and one-off programs."""
+        self.totals.ready = True
+        while True:
+            claims = await self._claim(self.at_once)
+            self._ready.extend(claims)
+            self._start()
+            if not claims and not self._running:
+                await self.ledger.settled()
+                return
+            while self._running:
+                await asyncio.wait([held.task for held in self._running.values() if held.task], timeout=_TICK)
+                self._start()
+                self._overdue()
+            await self.ledger.settled()
+
+    def wake(self) -> None:
+        """There may be something to do."""
+        self._wake.set()
+
+    def stop(self, *, now: bool = False) -> None:
+        """Finish the step at hand and hand back; *now* does not wait for the step."""
+        self.draining = self.totals.draining = True
+        while self._ready:
+            self._release(self._ready.popleft())
+        if now:
+            for held in list(self._running.values()):
+                held.cut("released")
+        self.wake()
+
+    def cancel(self, ids: Sequence[int]) -> None:
+        """Stop the handlers of jobs that somebody cancelled."""
+        for id in ids:
+            if held := self._running.get(id):
+                held.cut("cancelled")
+
+    def cut_off(self) -> bool:
+        """Whether so long has passed since a heartbeat reached the database that our jobs may be another's."""
+        beat = self.board.beat
+        return beat > 0 and time.monotonic() - beat > self.settings.lease_seconds
+
+    async def _work(self) -> None:
+        idle = 0
+        while not self.draining:
+            room = self._room()
+            if room <= 0:
+                await self._rest(_TICK)
+                continue
+            claims = await self._claim(room)
+            if self.draining:
+                for claim in claims:
+                    self._release(claim)
+                break
+            self._ready.extend(claims)
+            self._start()
+            idle = 0 if claims else idle + 1
+            if not claims:
+                # A little chance, so that a fleet does not look all at the same moment.
+                await self._rest(self.settings.poll_seconds * (0.8 + 0.4 * (hash((self.worker_id, idle)) % 100) / 100))
+        while self._running:
+            await self._rest(_TICK)
+        await self.ledger.settled()
+
+    async def _rest(self, seconds: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._wake.wait()
+        self._wake.clear()
+
+    async def _tick(self) -> None:
+        before, at = 0, time.monotonic()
+        while True:
+            await asyncio.sleep(_TICK)
+            self._overdue()
+            now = time.monotonic()
+            ended = self.totals.completed + self.totals.failed + self.totals.retried
+            self._rate = 0.7 * self._rate + 0.3 * (ended - before) / max(now - at, 0.001)
+            before, at = ended, now
+            self.board.tell(self.totals)
+
+    def _overdue(self) -> None:
+        now = time.monotonic()
+        for held in list(self._running.values()):
+            if now > held.deadline:
+                held.cut("timeout")
+
+    # — taking jobs —
+
+    def _room(self) -> int:
+        """How many to claim now. Short jobs are fetched ahead, in larger bites; long ones only when a place is
+        free, so that another worker may have them."""
+        if self.ledger.backlog > _MOST_BACKLOG:
+            return 0
+        ahead = min(int(self._rate * _AHEAD), _MOST_AHEAD * self.at_once)
+        at_hand = len(self._ready) + len(self._running)
+        room = self.at_once + ahead - at_hand
+        return room if ahead == 0 or at_hand <= (self.at_once + ahead) // 2 else 0
+
+    async def _claim(self, limit: int) -> list[Claim]:
+        token = uuid4()
+        names = list(self.pipelines)
+        query = jobs.claim(
+            self.worker_id, self.queues, names, limit=limit, token=token, after_lane=self._after_lane
+        )
+        try:
+            rows = await self.database.all(query)
+        except (*TRANSIENT, DatabaseUnreachable) as error:
+            emit(DatabaseLost(doing="claiming", error=type(error).__name__))
+            return await self._adopt(token)
+        last = rows[-1]
+        if last.id is None:
+            # Nothing ready among the lanes that were visited; when there were more, go on behind them.
+            if last.walked_to is not None:
+                self._after_lane = last.walked_to
+                self.wake()
+            return []
+        self._after_lane = last.lane_id
+        self.totals.claimed += len(rows)
+        return rows
+
+    async def _adopt(self, token: UUID) -> list[Claim]:
+        """The answer to a claim was lost: take what it had taken, once the database answers."""
+        await asyncio.sleep(jitter(1))
+        rows = await self.database.persist(jobs.adopt(self.worker_id, token))
+        self.totals.claimed += len(rows)
+        return rows
+
+    # — running them —
+
+    def _start(self) -> None:
+        while self._ready and self._free and not self._alone:
+            claim = self._ready[0]
+            # A job that was there when an executor died runs alone, so that the next time there is no doubt.
+            if claim.crashes and self._running:
+                return
+            self._ready.popleft()
+            self._alone = claim.crashes > 0
+            held = Held(self, claim, self.pipelines[claim.pipeline], self._free.pop())
+            self.board.begin(held.place, claim.id, claim.fence, time.monotonic(), held.deadline)
+            self._running[claim.id] = held
+            held.task = asyncio.get_running_loop().create_task(self._run(held))
+
+    async def _run(self, held: Held) -> None:
+        claim = held.claim
+        if heard():
+            emit(AttemptStarted(**_who(held.worker_id, claim)))
+        try:
+            ended = await attempt(
+                claim, held.pipeline, held.steps, self.providers.get(claim.pipeline, {}), self._threads
+            )
+        except asyncio.CancelledError:
+            ended = self._cut(held)
+        finally:
+            self.board.clear(held.place)
+            self._free.append(held.place)
+            del self._running[claim.id]
+            self._alone = False
+        if held.why != "lost":
+            self.ledger.end(ended)
+        self.totals.busy += ended.seconds
+        self._start()
+        if not self._ready:
+            self._wake.set()
+
+    def _cut(self, held: Held) -> Ended:
+        """The ending of a handler that was stopped."""
+        claim = held.claim
+        seconds = held.claim.timeout_seconds + time.monotonic() - held.deadline
+        ended = Ended(claim, held.why or "released", step=held.steps.last, seconds=seconds)
+        if held.why == "timeout":
+            ended.ending, ended.reason = "failed", "timeout"
+            ended.again = held.pipeline.retry.allows(TimeoutError())
+            ended.delay = held.pipeline.retry.delay(claim.attempt)
+            where = f" in step {ended.step!r}" if ended.step else ""
+            ended.error = f"The handler took longer than {claim.timeout_seconds:g} s and was stopped{where}."
+        elif held.why == "cancelled":
+            ended.reason = "person"
+        return ended
+
+    def _release(self, claim: Claim) -> None:
+        self.ledger.end(Ended(claim, "released", reason="draining"))
+
+    def _ended(self, ended: Ended, state: str | None) -> None:
+        if state == "completed" or state == "skipped" or state == "review":  # noqa: PLR1714 - the hot path
+            self.totals.completed += 1
+        elif state == "failed":
+            self.totals.failed += 1
+        elif state == "queued" and ended.ending == "failed":
+            self.totals.retried += 1
+        if state is None:
+            emit(JobLost(**_who(self.worker_id, ended.claim)))
+        elif heard():
+            emit(
+                AttemptEnded(
+                    **_who(self.worker_id, ended.claim),
+                    state=state,
+                    ending=ended.ending,
+                    duration_ms=ended.seconds * 1000,
+                    reason=ended.reason,
+                    error=(ended.error or "").partition("\n")[0] or None,
+                )
+            )
+
+
+def _who(worker_id: int, claim: Claim) -> dict[str, Any]:
+    return {
+        "worker": worker_id,
+        "job": claim.id,
+        "pipeline": claim.pipeline,
+        "attempt": claim.attempt,
+        "correlation": claim.correlation_id,
+    }

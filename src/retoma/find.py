@@ -1,0 +1,72 @@
+"""The user's program: found by module:attribute, and named so that another process finds it too."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from retoma.errors import AppNotFound, ConfigurationError
+
+if TYPE_CHECKING:
+    from retoma.app import Retoma
+
+_SHAPE = "Write it as module:attribute or path/to/file.py:attribute, for example myapp:app."
+
+
+def find_app(reference: str) -> Retoma:
+    """The app that *reference* leads to."""
+    place, _, attribute = reference.rpartition(":")
+    if not place or not attribute:
+        raise AppNotFound(f"{reference!r} does not say where the app is.", next=_SHAPE)
+    module = _module(place, reference)
+    found: Any = module
+    for name in attribute.split("."):
+        found = getattr(found, name, None)
+    # By its looks rather than its class: this room is below the front door.
+    if not hasattr(found, "front") or not hasattr(found, "enqueue"):
+        there = ", ".join(name for name, each in vars(module).items() if hasattr(each, "front")) or "none"
+        raise AppNotFound(f"{reference!r} is not a Retoma app; in {place} there is: {there}.", next=_SHAPE)
+    return found  # type: ignore[no-any-return]
+
+
+def _module(place: str, reference: str) -> Any:
+    if place.endswith(".py"):
+        path = Path(place).resolve()
+        if not path.is_file():
+            raise AppNotFound(f"There is no file {place}.", next=_SHAPE)
+        sys.path.insert(0, str(path.parent))
+        place = path.stem
+    elif str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+    try:
+        return importlib.import_module(place)
+    except ModuleNotFoundError as error:
+        if error.name and place.split(".")[0] == error.name.split(".")[0]:
+            raise AppNotFound(f"There is no module {place!r} here ({Path.cwd()}).", next=_SHAPE) from None
+        raise AppNotFound(f"Importing {reference!r} failed: it needs {error.name!r}, which is not installed.") from None
+    except RecursionError:
+        raise
+    except Exception as error:
+        raise AppNotFound(
+            f"Importing {reference!r} failed with {type(error).__name__}: {error}.", next="Mend that first."
+        ) from error
+
+
+def reference_to(app: object) -> str:
+    """How another process finds *app*: the module that holds it as a global."""
+    main = None
+    for name, module in list(sys.modules.items()):
+        for attribute, value in list(getattr(module, "__dict__", {}).items()):
+            if value is app and name not in ("__main__", "__mp_main__"):
+                return f"{name}:{attribute}"
+            if value is app and getattr(module, "__file__", None):
+                main = f"{module.__file__}:{attribute}"
+    if main is not None:
+        return main
+    raise ConfigurationError(
+        "The executors of a worker are processes of their own, and cannot find this app.",
+        next="Keep the app in a module's global, or pass reference='module:attribute'.",
+    )

@@ -1,0 +1,93 @@
+"""What both doors share: which pipelines there are, who provides what, and where the database is."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from typing import Any, Literal, TypedDict, TypeVar
+
+from retoma.errors import ConfigurationError, UnknownPipeline
+from retoma.pipeline import Pipeline
+from retoma.settings import Settings
+
+T = TypeVar("T")
+
+_HINT_SECONDS = 0.05
+
+
+class Front:
+    """The definitions of an app, checked when it is built."""
+
+    def __init__(
+        self,
+        database_url: str | None,
+        *,
+        pipelines: Iterable[Pipeline[Any, Any]],
+        providers: Mapping[type, object],
+        settings: Settings | None,
+    ) -> None:
+        self.settings = settings or Settings.load(database_url=database_url)
+        self.pipelines: dict[str, Pipeline[Any, Any]] = {}
+        for each in pipelines:
+            if each.name in self.pipelines:
+                raise ConfigurationError(f"Two pipelines are called {each.name!r}.", next="Rename one of them.")
+            self.pipelines[each.name] = each
+        self.providers = {name: _provided(each, providers) for name, each in self.pipelines.items()}
+        self._hinted: dict[str, float] = {}
+
+    @property
+    def queues(self) -> list[str]:
+        """The queues that the pipelines use."""
+        return sorted({each.queue for each in self.pipelines.values()})
+
+    def pipeline(self, name: str) -> Pipeline[Any, Any]:
+        """The pipeline of that name."""
+        if name not in self.pipelines:
+            known = ", ".join(sorted(self.pipelines)) or "none"
+            raise UnknownPipeline(f"This app has no pipeline {name!r}; it has {known}.")
+        return self.pipelines[name]
+
+    def hint_due(self, queue: str) -> bool:
+        """Whether to notify now: at most one hint per queue in a short while, because a notification takes a
+        lock that every committing transaction of the server wants."""
+        now = time.monotonic()
+        if now - self._hinted.get(queue, 0.0) < _HINT_SECONDS:
+            return False
+        self._hinted[queue] = now
+        return True
+
+
+def _provided(pipeline: Pipeline[Any, Any], providers: Mapping[type, object]) -> dict[str, Any]:
+    found = {}
+    for name, wanted in pipeline.needs.items():
+        if wanted not in providers:
+            kind = getattr(wanted, "__name__", str(wanted))
+            raise ConfigurationError(
+                f"Pipeline {pipeline.name!r} asks for {name}: {kind}, and nobody provides one.",
+                next=f"Pass providers={{{kind}: ...}} to Retoma.",
+            )
+        found[name] = providers[wanted]
+    return found
+
+
+def keys_of(key: str | Callable[[Any], str] | None) -> Callable[[Any], str | None]:
+    """How each input gets its key."""
+    if key is None or isinstance(key, str):
+        return lambda _input: key
+    return lambda input: str(key(input))
+
+
+class Enqueueing(TypedDict, total=False):
+    """What may be said with an enqueue, where it differs from the pipeline's own way."""
+
+    queue: str
+    lane: str
+    priority: int
+    run_at: datetime
+    delay: float
+    expires: float
+    timeout: float
+    attempts: int
+    correlation_id: str
+    if_taken: Literal["return", "raise"]

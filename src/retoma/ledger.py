@@ -1,0 +1,190 @@
+"""What a worker writes: checkpoints and endings, in group commits, each held to its fence."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeVar
+
+import psycopg
+
+from retoma.database import TRANSIENT, Database, connection_options, fetch, fetch_sync, jitter
+from retoma.errors import DatabaseUnreachable, LeaseLost, Unstorable
+from retoma.model import Claim, Ended, NewCheckpoint, Saved
+from retoma.query import Query
+from retoma.steps import AsyncConnection, SyncConnection
+from retoma.store import checkpoints, jobs
+from retoma.telemetry import emit
+from retoma.telemetry.events import DatabaseLost
+from retoma.writer import GroupCommit
+
+T = TypeVar("T")
+_Saving = tuple[NewCheckpoint, asyncio.Future[None]]
+
+
+class Ledger:
+    """The database as a run's memory, and as the place where endings go. *ended* hears what became of each job:
+    its new state, or None when it was no longer ours."""
+
+    def __init__(
+        self, database: Database, worker_id: int, *, ended: Callable[[Ended, str | None], None] | None = None
+    ) -> None:
+        self._database = database
+        self._worker_id = worker_id
+        self._tell = ended or (lambda _ended, _state: None)
+        self._saves: GroupCommit[_Saving] = GroupCommit(self._write_saves, most=200)
+        self._endings: GroupCommit[Ended] = GroupCommit(self._write_endings, most=500)
+
+    @property
+    def backlog(self) -> int:
+        """Endings that the database has not taken yet."""
+        return len(self._endings)
+
+    def end(self, ended: Ended) -> None:
+        """Have an ending written down with the next statement."""
+        self._endings.put(ended)
+
+    async def settled(self) -> None:
+        """Come back when everything has been written."""
+        await self._saves.idle()
+        await self._endings.idle()
+
+    # — a run's memory —
+
+    async def recall(self, claim: Claim) -> Sequence[Saved]:
+        return await self._database.persist(checkpoints.of(claim.id))
+
+    async def save(self, checkpoint: NewCheckpoint) -> None:
+        written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._saves.put((checkpoint, written))
+        # Shielded: what is paid for is written down even when the one who waits is told to stop.
+        await asyncio.shield(written)
+
+    async def set_aside(self, claim: Claim, saved: Saved, reason: str) -> None:
+        query = checkpoints.set_aside(
+            claim.id, step=saved.step, generation=saved.generation, reason=reason, fence=claim.fence
+        )
+        await self._database.persist(query)
+
+    async def hear(self, claim: Claim, name: str) -> tuple[str | None, int]:
+        job = await self._database.persist(jobs.heard(claim.id, name))
+        # Signals are counted on the job's row: one that comes after this look is seen when the wait is written.
+        return (job[0], 0) if job else (None, claim.signals)
+
+    async def transact(
+        self, checkpoint: Callable[[Any], NewCheckpoint], function: Callable[[AsyncConnection], Awaitable[Any]]
+    ) -> None:
+        async with self._database.transaction() as connection:
+            new = checkpoint(await function(connection))
+            if not await fetch(connection, checkpoints.save(self._worker_id, [new])):
+                raise lease_lost(new)
+
+    async def transact_sync(
+        self, checkpoint: Callable[[Any], NewCheckpoint], function: Callable[[SyncConnection], Any]
+    ) -> None:
+        def whole() -> None:
+            options = connection_options(self._database.settings)
+            with psycopg.connect(self._database.url, **options) as connection, connection.transaction():
+                new = checkpoint(function(connection))
+                if not fetch_sync(connection, checkpoints.save(self._worker_id, [new])):
+                    raise lease_lost(new)
+
+        await asyncio.to_thread(whole)
+
+    # — the statements —
+
+    async def _write_saves(self, batch: list[_Saving]) -> None:
+        waiting = {(new.job_id, new.step): (new, written) for new, written in batch}
+        order = sorted(waiting)
+
+        def news() -> list[NewCheckpoint]:
+            return [waiting[each][0] for each in order if each in waiting]
+
+        def done(found: Sequence[tuple[int, str]]) -> None:
+            for each in found:
+                _, written = waiting.pop(each)
+                _resolve(written)
+
+        try:
+            await self._insist("saving steps", lambda: checkpoints.save(self._worker_id, news()), done,
+                               lambda: checkpoints.saved(news()))
+        except psycopg.Error as error:
+            if len(waiting) > 1:
+                for each in list(waiting.values()):
+                    await self._write_saves([each])
+                return
+            for new, written in waiting.values():
+                _resolve(written, _refused(new, error))
+            return
+        for new, written in waiting.values():
+            _resolve(written, lease_lost(new))
+
+    async def _write_endings(self, batch: list[Ended]) -> None:
+        waiting = {each.id: each for each in sorted(batch, key=lambda each: each.id)}
+
+        def done(found: Sequence[tuple[int, str]]) -> None:
+            for id, state in found:
+                self._tell(waiting.pop(id), state)
+
+        try:
+            await self._insist("writing endings", lambda: jobs.end(self._worker_id, list(waiting.values())), done,
+                               lambda: jobs.ended(list(waiting.values())))
+        except psycopg.Error as error:
+            if len(waiting) > 1:
+                for each in list(waiting.values()):
+                    await self._write_endings([each])
+                return
+            for each in waiting.values():
+                text = f"The output could not be stored: {type(error).__name__}: {error}"
+                failed = Ended(each.claim, "failed", reason="unstorable", error=text[:2000].replace("\0", ""))
+                await self._write_endings([failed])
+            return
+        for each in waiting.values():
+            self._tell(each, None)
+
+    async def _insist(
+        self,
+        doing: str,
+        write: Callable[[], Query[T]],
+        done: Callable[[Sequence[T]], None],
+        doubt: Callable[[], Query[T]],
+    ) -> None:
+        """Write until the database has answered. An acknowledgement that is lost leaves a doubt: then what was
+        written the first time is looked for, before and after it is written again."""
+        attempt = 0
+        while True:
+            try:
+                if attempt:
+                    done(await self._database.all(doubt()))
+                done(await self._database.all(write()))
+                return
+            except (*TRANSIENT, DatabaseUnreachable) as error:
+                attempt += 1
+                emit(DatabaseLost(doing=doing, error=type(error).__name__))
+                await asyncio.sleep(jitter(attempt, longest=2.0))
+
+
+def lease_lost(checkpoint: NewCheckpoint) -> LeaseLost:
+    """The news that somebody else has the job now."""
+    return LeaseLost(
+        f"Job {checkpoint.job_id} was given to another worker while step {checkpoint.step!r} ran; "
+        "its result was dropped.",
+        next="If this happens often, raise RETOMA_LEASE_SECONDS or look at why the heartbeats were late.",
+    )
+
+
+def _refused(new: NewCheckpoint, error: psycopg.Error) -> Unstorable:
+    return Unstorable(
+        f"Cannot save what step {new.step!r} of job {new.job_id} returned: the database refused it "
+        f"({type(error).__name__}: {str(error).splitlines()[0][:200]}).",
+        next="Return a value that JSON can hold.",
+    )
+
+
+def _resolve(future: asyncio.Future[None], error: Exception | None = None) -> None:
+    if future.done():
+        return
+    if error is None:
+        future.set_result(None)
+    else:
+        future.set_exception(error)

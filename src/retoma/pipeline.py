@@ -1,0 +1,138 @@
+"""A pipeline: a plain typed function and the name its jobs carry."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import re
+import typing
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, overload
+
+from retoma.codec import Codec, codec_of
+from retoma.errors import ConfigurationError
+from retoma.retry import Retry
+from retoma.run import Run, SyncRun
+
+I = TypeVar("I")
+O = TypeVar("O")
+P = ParamSpec("P")
+
+_NAME = re.compile(r"^[a-z0-9][a-z0-9._-]{0,99}$")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pipeline(Generic[I, O]):
+    """A handler, and how its jobs are queued, tried, timed and kept. Bound to nothing until an app lists it."""
+
+    name: str
+    handler: Callable[..., Any]
+    queue: str
+    retry: Retry
+    timeout: float
+    step_timeout: float | None
+    expires: float | None
+    priority: int
+    lane: Callable[[I], str] | None
+    lane_at_once: int | None
+    is_async: bool
+    input: Codec[I] = field(repr=False)
+    output: Codec[O] = field(repr=False)
+    needs: Mapping[str, Any] = field(repr=False)
+
+    def __call__(self, input: I, run: Run | SyncRun, /, **providers: Any) -> Any:
+        """The plain function."""
+        return self.handler(input, run, **providers)
+
+
+class _Definition(Protocol):
+    @overload
+    def __call__(self, handler: Callable[Concatenate[I, Run, P], Coroutine[Any, Any, O]], /) -> Pipeline[I, O]: ...
+
+    @overload
+    def __call__(self, handler: Callable[Concatenate[I, SyncRun, P], O], /) -> Pipeline[I, O]: ...
+
+
+def pipeline(
+    name: str,
+    *,
+    retry: Retry = Retry(),
+    timeout: float = 120.0,
+    step_timeout: float | None = None,
+    queue: str | None = None,
+    expires: float | None = None,
+    priority: int = 0,
+    lane: Callable[[Any], str] | None = None,
+    lane_at_once: int | None = None,
+) -> _Definition:
+    """Make a pipeline of a function ``(input, run, *, providers…)``.
+
+    *timeout* is for one attempt and *step_timeout* for one step, in seconds; *expires* is how long a job may wait
+    in its queue. Each pipeline has a queue of its own unless *queue* names a shared one. *lane* sorts jobs into
+    lines that take turns, and *lane_at_once* lets only so many of a line run at the same time.
+    """
+    for what, text in (("pipeline", name), ("queue", queue or name)):
+        if not _NAME.match(text):
+            raise ConfigurationError(
+                f"A {what} cannot be called {text!r}.",
+                next="Use small letters, digits, dots and hyphens, such as 'classify-document'.",
+            )
+    for what, number in (("timeout", timeout), ("step_timeout", step_timeout), ("expires", expires)):
+        if number is not None and not number > 0:
+            raise ConfigurationError(f"Pipeline {name!r} has {what}={number!r}; it must be more than 0 seconds.")
+    if lane_at_once is not None and (lane is None or lane_at_once < 1):
+        raise ConfigurationError(
+            f"Pipeline {name!r} has lane_at_once={lane_at_once!r}; it needs lane= and at least 1.",
+            next="Say which line a job belongs to: lane=lambda document: document.tenant.",
+        )
+
+    def define(handler: Callable[..., Any]) -> Pipeline[Any, Any]:
+        given, kind, needs, result = _signature(name, handler)
+        is_async = asyncio.iscoroutinefunction(handler)
+        if is_async == (kind is SyncRun):
+            raise ConfigurationError(
+                f"Pipeline {name!r}: an async handler takes a Run, a plain one takes a SyncRun.",
+                next=f"Annotate its second parameter with {'Run' if is_async else 'SyncRun'}.",
+            )
+        return Pipeline(
+            name=name,
+            handler=handler,
+            queue=queue or name,
+            retry=retry,
+            timeout=timeout,
+            step_timeout=step_timeout,
+            expires=expires,
+            priority=priority,
+            lane=lane,
+            lane_at_once=lane_at_once,
+            is_async=is_async,
+            input=codec_of(given),
+            output=codec_of(result),
+            needs=needs,
+        )
+
+    return typing.cast(_Definition, define)
+
+
+def _signature(name: str, handler: Callable[..., Any]) -> tuple[Any, Any, dict[str, Any], Any]:
+    """The annotations of a handler: input, kind of run, providers by keyword, result."""
+    try:
+        hints = typing.get_type_hints(handler, include_extras=True)
+    except Exception as error:
+        raise ConfigurationError(
+            f"The annotations of pipeline {name!r} cannot be resolved: {error}.",
+            next="Import the types at module level (not under TYPE_CHECKING), or define them there.",
+        ) from error
+    parameters = list(inspect.signature(handler).parameters.values())
+    places = [each for each in parameters if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]
+    keywords = [each for each in parameters if each.kind is each.KEYWORD_ONLY]
+    missing = [each.name for each in (*places, *keywords) if each.name not in hints]
+    if len(places) != 2 or hints.get(places[1].name) not in (Run, SyncRun) or missing:  # noqa: PLR2004
+        raise ConfigurationError(
+            f"Pipeline {name!r} must be a function (input, run, *, providers…) with annotations"
+            + (f"; {', '.join(missing)} has none." if missing else "."),
+            next="For example: async def classify(document: Document, run: Run, *, chat: Chat) -> Label.",
+        )
+    needs = {each.name: hints[each.name] for each in keywords if each.default is inspect.Parameter.empty}
+    return hints[places[0].name], hints[places[1].name], needs, hints.get("return", Any)

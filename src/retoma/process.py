@@ -1,0 +1,197 @@
+"""One executor process, as its supervisor sees it: started, watched, ended, and what it left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from retoma.board import Board, Note
+from retoma.child import CANNOT_START, Orders
+from retoma.settings import Settings
+from retoma.store.jobs import Blame
+from retoma.store.workers import Pulse
+
+_AFTER_TIMEOUT = 5.0  # seconds before a job that had to be killed is tried again
+
+
+@dataclass(frozen=True, slots=True)
+class Late:
+    """Why an executor must be ended, and for which jobs."""
+
+    reason: str
+    jobs: str
+
+
+@dataclass(frozen=True, slots=True)
+class Death:
+    """How an executor ended, and which of its jobs answer for it."""
+
+    reason: str
+    error: str
+    signal: int | None
+    peak_megabytes: float | None
+    blamed: list[Blame] = field(default_factory=list)
+    orderly: bool = False
+    cannot_start: bool = False
+
+
+class Process:
+    """An executor process. *gone* is done when it has ended."""
+
+    def __init__(
+        self,
+        worker_id: int,
+        reference: str,
+        *,
+        database_url: str,
+        settings: Settings,
+        queues: Sequence[str],
+        at_once: int,
+    ) -> None:
+        self.worker_id = worker_id
+        self.board = Board.new(at_once)
+        self.gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._status = 0
+        self._peak: float | None = None
+        self._killed: str | None = None
+        self._cancelled: dict[int, float] = {}
+        self._told_to_stop: float | None = None
+        self._popen = subprocess.Popen(
+            [sys.executable, "-c", "from retoma.child import main; main()"], stdin=subprocess.PIPE, pass_fds=[self.board.file]
+        )
+        self.pid = self._popen.pid
+        orders = Orders(
+            reference=reference,
+            database_url=database_url,
+            settings=settings.model_dump(mode="json", exclude={"database_url"}),
+            worker_id=worker_id,
+            queues=list(queues),
+            at_once=at_once,
+            board=self.board.file,
+            supervisor=os.getpid(),
+        )
+        self._write(orders.line())
+        # A thread of its own, because only wait4 tells how much memory the child had used.
+        waiting = threading.Thread(target=self._wait, args=(asyncio.get_running_loop(),), daemon=True)
+        waiting.start()
+
+    def _wait(self, loop: asyncio.AbstractEventLoop) -> None:
+        _, status, usage = os.wait4(self.pid, 0)
+        self._status = os.waitstatus_to_exitcode(status)
+        self._popen.returncode = self._status
+        scale = 1024 * 1024 if sys.platform == "darwin" else 1024
+        self._peak = usage.ru_maxrss / scale
+        with contextlib.suppress(RuntimeError):  # the loop may be gone with the supervisor
+            loop.call_soon_threadsafe(lambda: self.gone.done() or self.gone.set_result(None))
+
+    # — speaking to it —
+
+    def tell(self, order: dict[str, Any]) -> None:
+        """Send an order down the control pipe."""
+        if "stop" in order:
+            self._told_to_stop = self._told_to_stop or time.monotonic()
+        self._write(orjson.dumps(order) + b"\n")
+
+    def _write(self, line: bytes) -> None:
+        assert self._popen.stdin is not None
+        with contextlib.suppress(BrokenPipeError, ValueError):  # it is ending by itself
+            self._popen.stdin.write(line)
+            self._popen.stdin.flush()
+
+    def cancel(self, job: int) -> None:
+        """Tell it to stop the handler of *job*."""
+        self._cancelled.setdefault(job, time.monotonic())
+        self.tell({"cancel": [job]})
+
+    def kill(self, reason: str) -> bool:
+        """End it now; False when that was done before."""
+        if self._killed is not None or self.gone.done():
+            return False
+        self._killed = reason
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGKILL)
+        return True
+
+    def hurry(self, now: float, *, drain: float, grace: float) -> None:
+        """It was told to stop: past *drain* seconds it must hand back at once, and soon after it is ended."""
+        if self._told_to_stop is None:
+            return
+        waited = now - self._told_to_stop
+        if waited > drain + grace + 1:
+            self.kill("it did not stop in time")
+        elif waited > drain:
+            self.tell({"stop": True})
+
+    # — watching it —
+
+    def pulse(self) -> Pulse:
+        """Its figures, for a heartbeat."""
+        totals = self.board.totals()
+        return Pulse(
+            id=self.worker_id,
+            pid=self.pid,
+            claimed=totals.claimed,
+            completed=totals.completed,
+            failed=totals.failed,
+            retried=totals.retried,
+            busy=totals.busy,
+        )
+
+    def overdue(self, now: float, *, grace: float) -> Late | None:
+        """The jobs that hold on past their time-out, or past their cancellation."""
+        late = [note for note in self.board.notes() if self._is_late(note, now, grace)]
+        if not late:
+            return None
+        names = ", ".join(f"{note.job}" + (f" (step {note.step!r})" if note.step else "") for note in late)
+        return Late(f"job {names} did not let go {grace:g} s after its time was over", names)
+
+    def _is_late(self, note: Note, now: float, grace: float) -> bool:
+        asked = self._cancelled.get(note.job)
+        return now > note.deadline + grace or (asked is not None and now > asked + grace)
+
+    # — what it left behind —
+
+    def death(self) -> Death:
+        """How it ended. Jobs past their time answer for a kill; for any other death, every job it had begun."""
+        now = time.monotonic()
+        if self._killed is not None:
+            blamed = [self._blame(note, now) for note in self.board.notes()]
+            blamed = [each for each in blamed if each.ending != "released"]
+            error = f"Its executor was ended: {self._killed}."
+            return Death(self._killed, error, int(signal.SIGKILL), self._peak, blamed)
+        if self._status == 0:
+            return Death("stopped", "The worker stopped.", None, self._peak, orderly=True)
+        if self._status == CANNOT_START:
+            return Death("could not start", "The executor could not start.", None, self._peak, cannot_start=True)
+        number = -self._status if self._status < 0 else None
+        how = f"signal {number} ({signal.strsignal(number)})" if number else f"exit code {self._status}"
+        blamed = [Blame(note.job, "crashed", note.step, 0.0, now - note.began) for note in self.board.notes()]
+        error = f"Its executor died: {how}, after using {self._peak or 0:.0f} MB at most."
+        return Death(how, error, number, self._peak, blamed)
+
+    def _blame(self, note: Note, now: float) -> Blame:
+        if note.job in self._cancelled:
+            ending = "cancelled"
+        elif now > note.deadline:
+            ending = "timeout"
+        else:
+            ending = "released"
+        return Blame(note.job, ending, note.step, _AFTER_TIMEOUT, now - note.began)
+
+    def close(self) -> None:
+        """Let go of its pipe and its board."""
+        with contextlib.suppress(OSError):
+            if self._popen.stdin is not None:
+                self._popen.stdin.close()
+        self.board.close()

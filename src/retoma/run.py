@@ -1,0 +1,250 @@
+"""A run: an attempt, seen from inside its handler. Steps are done once; what they gave is given back."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import functools
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from concurrent.futures import Executor as Threads
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast, overload
+
+from retoma.codec import codec_of, input_hash, return_annotation
+from retoma.errors import LeaseLost
+from retoma.isolate import Isolated
+from retoma.model import NewCheckpoint
+from retoma.steps import MISSING, AsyncConnection, Steps, Suspend, SyncConnection, group_of
+
+P = ParamSpec("P")
+T = TypeVar("T")
+V = TypeVar("V")
+
+_LONGEST_NAP = 1.0
+
+
+class _Named:
+    def __init__(self, steps: Steps) -> None:
+        self._steps = steps
+
+    @property
+    def job(self) -> int:
+        """The job's id."""
+        return self._steps.claim.id
+
+    @property
+    def key(self) -> str | None:
+        """The caller's own name for the input."""
+        return self._steps.claim.key
+
+    @property
+    def attempt(self) -> int:
+        """Which attempt this is; the first is 1."""
+        return self._steps.claim.attempt
+
+    @property
+    def batch(self) -> int | None:
+        """The batch this job belongs to."""
+        return self._steps.claim.batch_id
+
+    @property
+    def correlation_id(self) -> str | None:
+        """The id that follows this work from the first request to the last write."""
+        return self._steps.claim.correlation_id
+
+    @property
+    def token(self) -> str:
+        """Job and fence: what an outside system may use to refuse a stale worker."""
+        return f"{self._steps.claim.id}:{self._steps.claim.fence}"
+
+
+class Run(_Named):
+    """An attempt, for an async handler."""
+
+    @overload
+    async def step(
+        self, name: str, function: Callable[P, Coroutine[Any, Any, T]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> T: ...
+
+    @overload
+    async def step(self, name: str, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
+
+    async def step(self, name: str, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        """What *function* gives, done once: in a later attempt its checkpoint is given back instead."""
+        steps = self._steps
+        codec = codec_of(return_annotation(function))
+        arguments = input_hash(args, kwargs)
+        value = await steps.restore(name, codec, arguments)
+        if value is not MISSING:
+            return value
+        began = steps.begin(name)
+        async with asyncio.timeout(steps.step_timeout):
+            value = await _call(function, *args, **kwargs)
+        return await steps.keep(name, codec, value, arguments, began)
+
+    async def map(
+        self,
+        name: str,
+        function: Callable[[V], Coroutine[Any, Any, T]] | Callable[[V], T],
+        values: Iterable[V],
+        *,
+        key: Callable[[V], object] | None = None,
+        at_once: int = 8,
+    ) -> list[T]:
+        """One step per value, *at_once* at a time, named ``name/key`` (or by position). When some fail, the
+        others are finished and saved first."""
+        room = asyncio.Semaphore(at_once)
+        values = list(values)
+        names = [f"{name}/{key(value) if key else place}" for place, value in enumerate(values)]
+
+        async def one(step: str, value: V) -> T:
+            async with room:
+                return await self.step(step, cast(Callable[[V], T], function), value)
+
+        answers = await asyncio.gather(
+            *(one(step, value) for step, value in zip(names, values, strict=True)), return_exceptions=True
+        )
+        failures = [(step, each) for step, each in zip(names, answers, strict=True) if isinstance(each, BaseException)]
+        if failures:
+            raise group_of(name, failures)
+        return cast(list[T], answers)
+
+    async def transact(
+        self,
+        name: str,
+        function: Callable[Concatenate[AsyncConnection, P], Coroutine[Any, Any, T]],
+        /,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        """A step whose rows and checkpoint commit together: *function* gets a connection inside a transaction."""
+        steps = self._steps
+        codec = codec_of(return_annotation(function))
+        arguments = input_hash(args, kwargs)
+        value = await steps.restore(name, codec, arguments)
+        if value is not MISSING:
+            return cast(T, value)
+        began = steps.begin(name)
+        made: list[Any] = []
+
+        def checkpoint(value: Any) -> NewCheckpoint:
+            made[:] = steps.made(name, codec, value, arguments, began)
+            return cast(NewCheckpoint, made[0])
+
+        await steps.memory.transact(checkpoint, lambda connection: function(connection, *args, **kwargs))
+        steps.kept(made[0])
+        return cast(T, made[1])
+
+    async def sleep(self, name: str, seconds: float) -> None:
+        """Sleep durably: the job gives up its place, and comes back when the time is over."""
+        left = await self._steps.nap(name, seconds)
+        if left > _LONGEST_NAP:
+            raise Suspend("postponed", delay=left, reason="sleeping")
+        await asyncio.sleep(max(left, 0.0))
+
+    async def wait_for(self, signal: str, answer: type[T], *, timeout: float | None = None) -> T:
+        """What the outside world says under *signal* (see ``app.signal``); the job waits without a worker."""
+        return cast(T, await self._steps.signal(signal, answer, timeout))
+
+
+class SyncRun(_Named):
+    """An attempt, for a handler without async; the same words, no await."""
+
+    def __init__(self, steps: Steps, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(steps)
+        self._loop = loop
+
+    def _wait(self, answer: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(answer, self._loop).result()
+
+    def step(self, name: str, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """What *function* gives, done once: in a later attempt its checkpoint is given back instead."""
+        steps = self._steps
+        codec = codec_of(return_annotation(function))
+        arguments = input_hash(args, kwargs)
+        value = self._wait(steps.restore(name, codec, arguments))
+        if value is not MISSING:
+            return cast(T, value)
+        began = steps.begin(name)
+        # In the handler's own thread: a step that took one from the pool could wait for ever for handlers that
+        # wait for it.
+        value = function(*args, **kwargs)
+        return cast(T, self._wait(steps.keep(name, codec, value, arguments, began)))
+
+    def map(
+        self, name: str, function: Callable[[V], T], values: Iterable[V], *, key: Callable[[V], object] | None = None
+    ) -> list[T]:
+        """One step per value, in order, named ``name/key`` (or by position). When some fail, the others are
+        finished and saved first."""
+        answers: list[T] = []
+        failures: list[tuple[str, BaseException]] = []
+        for place, value in enumerate(values):
+            step = f"{name}/{key(value) if key else place}"
+            try:
+                answers.append(self.step(step, function, value))
+            except LeaseLost:
+                raise
+            except Exception as error:  # noqa: BLE001 - told below, when the siblings are saved
+                failures.append((step, error))
+        if failures:
+            raise group_of(name, failures)
+        return answers
+
+    def transact(
+        self, name: str, function: Callable[Concatenate[SyncConnection, P], T], /, *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """A step whose rows and checkpoint commit together: *function* gets a connection inside a transaction."""
+        steps = self._steps
+        codec = codec_of(return_annotation(function))
+        arguments = input_hash(args, kwargs)
+        value = self._wait(steps.restore(name, codec, arguments))
+        if value is not MISSING:
+            return cast(T, value)
+        began = steps.begin(name)
+        made: list[Any] = []
+
+        def checkpoint(value: Any) -> NewCheckpoint:
+            made[:] = steps.made(name, codec, value, arguments, began)
+            return cast(NewCheckpoint, made[0])
+
+        self._wait(steps.memory.transact_sync(checkpoint, lambda connection: function(connection, *args, **kwargs)))
+        steps.kept(made[0])
+        return cast(T, made[1])
+
+    def sleep(self, name: str, seconds: float) -> None:
+        """Sleep durably: the job gives up its place, and comes back when the time is over."""
+        left = self._wait(self._steps.nap(name, seconds))
+        if left > _LONGEST_NAP:
+            raise Suspend("postponed", delay=left, reason="sleeping")
+        time.sleep(max(left, 0.0))
+
+    def wait_for(self, signal: str, answer: type[T], *, timeout: float | None = None) -> T:
+        """What the outside world says under *signal* (see ``app.signal``); the job waits without a worker."""
+        return cast(T, self._wait(self._steps.signal(signal, answer, timeout)))
+
+
+async def _call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """*function* where it belongs: in a child when it is dangerous, off the loop when it blocks, else here."""
+    if isinstance(function, Isolated):
+        return await function.run(*args, **kwargs)
+    if asyncio.iscoroutinefunction(function):
+        return await function(*args, **kwargs)
+    answer = await in_thread(None, function, *args, **kwargs)
+    # A callable object or a partial may be async without looking so.
+    return await answer if isinstance(answer, Awaitable) else answer
+
+
+async def in_thread(pool: Threads | None, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """*function* in a thread. A thread cannot be stopped: who is cancelled here waits until it is done, so that
+    its place is not given to another meanwhile; past the time-out the supervisor ends the whole executor."""
+    context = contextvars.copy_context()
+    call = functools.partial(context.run, function, *args, **kwargs)
+    future = asyncio.get_running_loop().run_in_executor(pool, call)
+    try:
+        return await asyncio.shield(future)
+    except asyncio.CancelledError:
+        while not future.done():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait([future])
+        raise

@@ -1,0 +1,219 @@
+"""How a step is found again and how it is kept: what every run shares."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final, Protocol
+
+import psycopg
+
+from retoma.codec import Codec, checksum, codec_of
+from retoma.endings import Ending
+from retoma.errors import CheckpointInvalid, ConfigurationError, StepsFailed
+from retoma.model import Claim, NewCheckpoint, Saved
+from retoma.telemetry import emit, heard
+from retoma.telemetry.events import CheckpointSetAside, StepCompleted, StepRestored
+
+AsyncConnection = psycopg.AsyncConnection[Any]
+SyncConnection = psycopg.Connection[Any]
+
+MISSING: Final[Any] = object()
+_FOR_EVER = 100 * 365 * 86_400.0
+
+
+class Suspend(Ending):
+    """The handler goes back to the queue for now, at no cost of an attempt."""
+
+    def __init__(self, ending: str, *, delay: float | None = None, reason: str = "", signals: int = 0) -> None:
+        super().__init__(reason)
+        self.ending = ending
+        self.delay = delay
+        self.signals = signals
+
+
+class Memory(Protocol):
+    """Where a run keeps its checkpoints; the engine's is the database, a rehearsal's is a dictionary."""
+
+    async def recall(self, claim: Claim) -> Sequence[Saved]: ...
+
+    async def save(self, checkpoint: NewCheckpoint) -> None:
+        """Come back when it is written down; LeaseLost when the job is no longer ours."""
+
+    async def set_aside(self, claim: Claim, saved: Saved, reason: str) -> None: ...
+
+    async def hear(self, claim: Claim, name: str) -> tuple[str | None, int]:
+        """What was signalled under *name*, and how many signals have come in all."""
+
+    async def transact(
+        self, checkpoint: Callable[[Any], NewCheckpoint], function: Callable[[AsyncConnection], Awaitable[Any]]
+    ) -> None: ...
+
+    async def transact_sync(
+        self, checkpoint: Callable[[Any], NewCheckpoint], function: Callable[[SyncConnection], Any]
+    ) -> None: ...
+
+
+class Watch(Protocol):
+    """What the executor wants to know of a run while it goes."""
+
+    worker_id: int
+
+    def before_step(self, name: str) -> None:
+        """A step is about to begin; raises when the run must not go on."""
+
+    def after_step(self) -> None: ...
+
+
+class Steps:
+    """What both kinds of run share: how a step is found again, and how it is kept."""
+
+    def __init__(self, claim: Claim, memory: Memory, watch: Watch, *, step_timeout: float | None = None) -> None:
+        self.claim = claim
+        self.memory = memory
+        self.watch = watch
+        self.step_timeout = step_timeout
+        self.last: str | None = None
+        # A job that is claimed for the first time can have nothing to give back.
+        self._saved: dict[str, list[Saved]] | None = {} if claim.fence == 1 else None
+        self._reading: asyncio.Lock | None = None
+        self._done: set[str] = set()
+
+    async def restore(self, name: str, codec: Codec[Any], arguments: str | None = None) -> Any:
+        """What step *name* gave in an earlier attempt, or MISSING."""
+        if not name or name.startswith("/") or len(name) > 200:
+            raise ConfigurationError(
+                f"A step cannot be called {name[:80]!r}.", next="Use a short path, such as 'read' or 'chapter/3'."
+            )
+        if name in self._done:
+            raise ConfigurationError(
+                f"Step {name!r} was done already in this run of job {self.claim.id}.",
+                next="Give each its own path, such as 'price/1' and 'price/2'.",
+            )
+        saved = await self._recalled()
+        for each in saved.get(name, ()):
+            try:
+                value = self._read(each, codec)
+            except CheckpointInvalid as error:
+                await self._set_aside(each, error.message)
+            else:
+                self._restored(each, arguments)
+                return value
+        return MISSING
+
+    async def age(self, name: str) -> float | None:
+        """How long ago step *name* was saved, by the database's clock."""
+        found = (await self._recalled()).get(name)
+        return found[0].age if found else None
+
+    async def _recalled(self) -> dict[str, list[Saved]]:
+        if self._saved is None:
+            self._reading = self._reading or asyncio.Lock()
+            async with self._reading:
+                if self._saved is None:
+                    found: dict[str, list[Saved]] = {}
+                    for each in await self.memory.recall(self.claim):
+                        found.setdefault(each.step, []).append(each)
+                    self._saved = found
+        return self._saved
+
+    def _read(self, saved: Saved, codec: Codec[Any]) -> Any:
+        if checksum(saved.value) != saved.checksum:
+            raise CheckpointInvalid("its checksum does not match: the stored value was changed or damaged")
+        return codec.decode(saved.value)
+
+    async def _set_aside(self, saved: Saved, reason: str) -> None:
+        await self.memory.set_aside(self.claim, saved, reason)
+        emit(CheckpointSetAside(**self._who(), step=saved.step, generation=saved.generation, reason=reason))
+
+    def _restored(self, saved: Saved, arguments: str | None) -> None:
+        self._done.add(saved.step)
+        if heard():
+            changed = arguments is not None and saved.input_hash is not None and arguments != saved.input_hash
+            emit(StepRestored(**self._who(), step=saved.step, input_changed=changed))
+
+    def begin(self, name: str) -> float:
+        """The step is about to run; the moment it began."""
+        self.last = name
+        self.watch.before_step(name)
+        return time.monotonic()
+
+    def made(
+        self, name: str, codec: Codec[Any], value: Any, arguments: str | None, began: float
+    ) -> tuple[NewCheckpoint, Any]:
+        """The checkpoint of a step that gave *value*, and the value as a later attempt would see it."""
+        encoded = codec.encode(value, what=f"what step {name!r} of job {self.claim.id} returned")
+        kept = NewCheckpoint(
+            self.claim.id,
+            self.claim.fence,
+            name,
+            encoded.text,
+            checksum(encoded.text),
+            codec.fingerprint,
+            arguments,
+            time.monotonic() - began,
+        )
+        return kept, codec.decode(encoded.text) if encoded.changed else value
+
+    async def keep(self, name: str, codec: Codec[Any], value: Any, arguments: str | None, began: float) -> Any:
+        """Save what the step gave; the value as a later attempt would see it."""
+        checkpoint, value = self.made(name, codec, value, arguments, began)
+        await self.memory.save(checkpoint)
+        self.kept(checkpoint)
+        return value
+
+    def kept(self, checkpoint: NewCheckpoint) -> None:
+        self._done.add(checkpoint.step)
+        self.watch.after_step()
+        if heard():
+            size = len(checkpoint.value)
+            said = StepCompleted(
+                **self._who(), step=checkpoint.step, duration_ms=checkpoint.seconds * 1000, size=size
+            )
+            emit(said)
+
+    async def nap(self, name: str, seconds: float) -> float:
+        """How much of a durable sleep is left; its beginning is saved the first time."""
+        codec = codec_of(float)
+        if await self.restore(name, codec) is MISSING:
+            await self.keep(name, codec, float(seconds), None, self.begin(name))
+            return seconds
+        return seconds - (await self.age(name) or 0.0)
+
+    async def signal(self, name: str, answer: Any, timeout: float | None) -> Any:
+        """What the outside world has said under *name*; suspends the run until it has, or until *timeout*."""
+        codec = codec_of(answer)
+        step = f"signal/{name}"
+        value = await self.restore(step, codec)
+        if value is not MISSING:
+            return value
+        began = self.begin(step)
+        text, signals = await self.memory.hear(self.claim, name)
+        if text is not None:
+            return await self.keep(step, codec, codec.decode(text), None, began)
+        left = _FOR_EVER if timeout is None else await self.nap(f"{step}/until", timeout)
+        if left <= 0:
+            raise TimeoutError(f"Nobody signalled {name!r} to job {self.claim.id} within {timeout:g} s.")
+        raise Suspend("waiting", delay=left, reason="waiting", signals=signals)
+
+    def _who(self) -> dict[str, Any]:
+        claim = self.claim
+        return {
+            "worker": self.watch.worker_id,
+            "job": claim.id,
+            "pipeline": claim.pipeline,
+            "attempt": claim.attempt,
+            "correlation": claim.correlation_id,
+        }
+
+
+def group_of(name: str, failures: list[tuple[str, BaseException]]) -> BaseException:
+    """What a map raises once its siblings are done: an ending as it is, one error as it is, several as a group."""
+    for _, error in failures:
+        if not isinstance(error, Exception):
+            return error
+    if len(failures) == 1:
+        return failures[0][1]
+    told = "; ".join(f"{step}: {type(error).__name__}: {str(error)[:100]}" for step, error in failures[:5])
+    return StepsFailed(f"{len(failures)} steps of {name!r} failed ({told}); the others are saved.", failures=failures)

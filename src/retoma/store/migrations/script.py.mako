@@ -1,0 +1,14 @@
+"""${message}"""
+
+from retoma.store.migrations import run
+
+revision = ${repr(up_revision)}
+down_revision = ${repr(down_revision)}
+
+
+def upgrade() -> None:
+    run(__file__, "up")
+
+
+def downgrade() -> None:
+    run(__file__, "down")

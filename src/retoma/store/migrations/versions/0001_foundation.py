@@ -1,0 +1,14 @@
+"""The foundation: queues, lanes, jobs, attempts, checkpoints, signals, workers, schedules."""
+
+from retoma.store.migrations import run
+
+revision = "0001"
+down_revision = None
+
+
+def upgrade() -> None:
+    run(__file__, "up")
+
+
+def downgrade() -> None:
+    run(__file__, "down")

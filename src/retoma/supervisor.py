@@ -1,0 +1,298 @@
+"""A worker: a supervisor that runs no handler, and executors that do.
+
+The supervisor beats for its executors, so that no handler can stop the heart; it holds every job to its time-out;
+and when an executor dies it gives the jobs back at once, with the name of the one that was being worked on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from importlib.metadata import version
+from typing import TYPE_CHECKING
+
+from retoma.commands import fire_schedules
+from retoma.database import TRANSIENT
+from retoma.errors import ConfigurationError, DatabaseUnreachable
+from retoma.find import reference_to
+from retoma.front import Front
+from retoma.model import Metrics, Recovered
+from retoma.process import Process
+from retoma.store import jobs, queues, workers
+from retoma.telemetry import emit
+from retoma.telemetry.events import (
+    DatabaseLost,
+    ExecutorCrashed,
+    ExecutorKilled,
+    ExecutorStarted,
+    ExecutorStopped,
+    JobRecovered,
+    JobsExpired,
+    ScheduleFired,
+)
+
+if TYPE_CHECKING:
+    from retoma.app import Retoma
+
+_LOOK = 0.25
+_MEND_SECONDS = 60.0
+_LONGEST_PAUSE = 30.0
+
+
+class Worker:
+    """Executors of one app on this machine, and the one who looks after them."""
+
+    def __init__(
+        self,
+        app: Retoma,
+        front: Front,
+        *,
+        processes: int | None = None,
+        at_once: int | None = None,
+        queues: Sequence[str] | None = None,
+        label: str | None = None,
+        reference: str | None = None,
+    ) -> None:
+        settings = front.settings
+        self._app = app
+        self._settings = settings
+        self._processes = processes or settings.worker_processes
+        self._at_once = at_once or settings.worker_at_once
+        self._queues = list(queues or front.queues)
+        self._pipelines = sorted(front.pipelines)
+        self._label = label or settings.worker_label
+        self._reference = reference or reference_to(app)
+        if not self._pipelines:
+            raise ConfigurationError("This app has no pipelines to work on.", next="Pass pipelines=[…] to Retoma.")
+        self._children: dict[int, Process] = {}
+        self._stopping = 0
+        self._asked = asyncio.Event()
+        self._recovered = 0
+
+    async def run(self) -> None:
+        """Work until stopped. The first SIGTERM or Ctrl-C drains, a second one hands everything back now."""
+        async with self._app:
+            restore = self._hear_signals()
+            try:
+                await self._supervise()
+            finally:
+                restore()
+
+    def stop(self, *, now: bool = False) -> None:
+        """Finish the steps at hand and hand back; *now* does not wait for the steps."""
+        self._stopping = max(self._stopping, 2 if now else 1)
+        for child in self._children.values():
+            child.tell({"stop": now})
+        self._asked.set()
+
+    async def metrics(self) -> Metrics:
+        """The seven figures of this worker, up to this moment."""
+        await self._beat()
+        return await self._app.metrics(self._label)
+
+    @property
+    def executors(self) -> list[int]:
+        """The process ids of the executors."""
+        return [child.pid for child in self._children.values()]
+
+    # — the loops —
+
+    async def _supervise(self) -> None:
+        settings = self._settings
+        duties = (
+            (settings.heartbeat_seconds, self._beat),
+            (settings.sweep_seconds, self._sweep),
+            (1.0, self._fire),
+            (_MEND_SECONDS, self._mend),
+            (_LOOK, self._look),
+        )
+        loops = [asyncio.create_task(_every(seconds, duty)) for seconds, duty in duties]
+        places = [asyncio.create_task(self._keep_one()) for _ in range(self._processes)]
+        try:
+            await asyncio.gather(*places)
+        finally:
+            for each in (*loops, *places):
+                each.cancel()
+            await asyncio.gather(*loops, *places, return_exceptions=True)
+
+    def _hear_signals(self) -> Callable[[], None]:
+        loop = asyncio.get_running_loop()
+
+        def heard() -> None:
+            self.stop(now=self._stopping >= 1)
+
+        try:
+            for each in (signal.SIGTERM, signal.SIGINT):
+                loop.add_signal_handler(each, heard)
+        except (RuntimeError, ValueError):  # not in the main thread: whoever runs us there calls stop()
+            return lambda: None
+        return lambda: [loop.remove_signal_handler(each) for each in (signal.SIGTERM, signal.SIGINT)] and None
+
+    async def _keep_one(self) -> None:
+        """Keep one executor alive, with a pause that grows while it dies young."""
+        pause = 0.0
+        while not self._stopping:
+            began = time.monotonic()
+            await self._one_life()
+            pause = 0.0 if time.monotonic() - began > _LONGEST_PAUSE else min(_LONGEST_PAUSE, 2 * pause + 0.1)
+            if not self._stopping and pause > 0.1:  # noqa: PLR2004 - the first death is mended at once
+                await self._rest(pause)
+
+    async def _rest(self, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._asked.wait()
+        except TimeoutError:
+            pass
+
+    async def _one_life(self) -> None:
+        hello = workers.hello(
+            label=self._label,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            version=version("retoma"),
+            queues=self._queues,
+            pipelines=self._pipelines,
+            at_once=self._at_once,
+            lease=self._settings.lease_seconds,
+        )
+        worker_id = (await self._app.database.persist(hello))[0]
+        child = Process(
+            worker_id,
+            self._reference,
+            database_url=self._app.database.url,
+            settings=self._settings.model_copy(update={"worker_label": self._label}),
+            queues=self._queues,
+            at_once=self._at_once,
+        )
+        child.board.beat = time.monotonic()
+        self._children[worker_id] = child
+        emit(ExecutorStarted(worker=worker_id, pid=child.pid))
+        if self._stopping:
+            child.tell({"stop": self._stopping > 1})
+        try:
+            await child.gone
+        except asyncio.CancelledError:
+            child.kill("the supervisor stopped")
+            raise
+        finally:
+            await asyncio.shield(self._bury(child))
+
+    # — the end of an executor —
+
+    async def _bury(self, child: Process) -> None:
+        await self._beat_once_more(child)
+        self._children.pop(child.worker_id, None)
+        death = child.death()
+        query = jobs.bury(
+            child.worker_id,
+            death.blamed,
+            reason=death.reason,
+            error=death.error,
+            signal=death.signal,
+            peak_megabytes=death.peak_megabytes,
+        )
+        given_back = await self._app.database.persist(query)
+        child.close()
+        if death.orderly:
+            emit(ExecutorStopped(worker=child.worker_id, pid=child.pid))
+        else:
+            emit(
+                ExecutorCrashed(
+                    worker=child.worker_id,
+                    pid=child.pid,
+                    reason=death.reason,
+                    signal=death.signal,
+                    peak_megabytes=death.peak_megabytes,
+                    jobs=len(given_back),
+                )
+            )
+        self._tell(given_back)
+        if death.cannot_start and not self._stopping:
+            raise ConfigurationError(
+                f"The executors of {self._reference} cannot start; they said why above.", next="Mend that and start again."
+            )
+
+    async def _beat_once_more(self, child: Process) -> None:
+        """The last figures of an executor, before its row is closed."""
+        try:
+            await self._app.database.all(workers.heartbeat([child.pulse()]))
+        except (*TRANSIENT, DatabaseUnreachable) as error:
+            emit(DatabaseLost(doing="beating", error=type(error).__name__))
+
+    def _tell(self, recovered: Sequence[Recovered]) -> None:
+        for each in recovered:
+            if each.ending != "released":
+                emit(
+                    JobRecovered(
+                        job=each.id,
+                        pipeline=each.pipeline,
+                        attempt=each.attempt,
+                        state=each.state,
+                        ending=each.ending,
+                        crashes=each.crashes,
+                        reason=each.reason,
+                        step=each.step,
+                    )
+                )
+
+    # — the duties —
+
+    async def _beat(self) -> None:
+        children = list(self._children.values())
+        if not children:
+            return
+        at = time.monotonic()
+        pulses = [child.pulse() for child in children]
+        pulses[0].recovered = self._recovered
+        alive = set(await self._app.database.all(workers.heartbeat(pulses)))
+        for child in children:
+            if child.worker_id in alive:
+                child.board.beat = at
+            else:
+                child.kill("its lease was lost: no heartbeat reached the database in time")
+        for job, worker_id, _fence in await self._app.database.all(workers.cancelling(list(alive))):
+            if child_of := self._children.get(worker_id):
+                child_of.cancel(job)
+
+    async def _sweep(self) -> None:
+        recovered = await self._app.database.all(jobs.recover())
+        self._recovered += len(recovered)
+        self._tell(recovered)
+        if expired := await self._app.database.all(jobs.expire()):
+            emit(JobsExpired(jobs=len(expired)))
+
+    async def _fire(self) -> None:
+        if self._stopping:
+            return
+        for name, job in await self._app._ask(fire_schedules()):  # noqa: SLF001 - the same house
+            emit(ScheduleFired(schedule=name, job=job))
+
+    async def _mend(self) -> None:
+        await self._app.database.all(queues.mend_slots())
+
+    async def _look(self) -> None:
+        """Hold every handler to its time. One that does not let go after its time-out, or after it was cancelled,
+        takes its executor along: the rest of its jobs go back untouched."""
+        now = time.monotonic()
+        for child in list(self._children.values()):
+            late = child.overdue(now, grace=self._settings.grace_seconds)
+            if late and child.kill(late.reason):
+                emit(ExecutorKilled(worker=child.worker_id, pid=child.pid, reason=late.reason, jobs=late.jobs))
+        if self._stopping:
+            for child in self._children.values():
+                child.hurry(now, drain=self._settings.drain_seconds, grace=self._settings.grace_seconds)
+
+
+async def _every(seconds: float, duty: Callable[[], Awaitable[None]]) -> None:
+    """Do *duty* again and again; a database that does not answer is no reason to stop."""
+    while True:
+        try:
+            await duty()
+        except (*TRANSIENT, DatabaseUnreachable) as error:
+            emit(DatabaseLost(doing=duty.__name__.strip("_"), error=type(error).__name__))
+        await asyncio.sleep(seconds)

@@ -1,0 +1,173 @@
+"""Every event as a frozen dataclass: the catalogue. A sentence for people stands in the docstring, once."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import ClassVar
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """Something that happened. Inputs and answers never appear here, only sizes and names."""
+
+    weight: ClassVar[str] = "info"
+
+    @classmethod
+    def title(cls) -> str:
+        """``JobRecovered`` is written ``job.recovered``."""
+        return re.sub(r"(?<!^)(?=[A-Z])", ".", cls.__name__).lower()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobEvent(Event):
+    """Something that happened to a job in the hands of a worker."""
+
+    worker: int
+    job: int
+    pipeline: str
+    attempt: int
+    correlation: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptStarted(JobEvent):
+    """A handler began."""
+
+    weight: ClassVar[str] = "debug"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptEnded(JobEvent):
+    """An attempt is over and written down; *state* is what became of the job."""
+
+    state: str
+    ending: str
+    duration_ms: float
+    reason: str | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobLost(JobEvent):
+    """The job was given to another worker while this one held it; what this one did was dropped."""
+
+    weight: ClassVar[str] = "warning"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepCompleted(JobEvent):
+    """A step is done and saved."""
+
+    weight: ClassVar[str] = "debug"
+    step: str
+    duration_ms: float
+    size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepRestored(JobEvent):
+    """A step was done before; its checkpoint was given back."""
+
+    weight: ClassVar[str] = "debug"
+    step: str
+    input_changed: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointSetAside(JobEvent):
+    """A checkpoint does not fit any more; it is kept, and not used."""
+
+    weight: ClassVar[str] = "warning"
+    step: str
+    generation: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRecovered(Event):
+    """A worker is gone; this is what became of a job it held."""
+
+    weight: ClassVar[str] = "warning"
+    job: int
+    pipeline: str
+    attempt: int
+    state: str
+    ending: str
+    crashes: int
+    reason: str | None = None
+    step: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobsExpired(Event):
+    """Jobs waited longer than they were allowed to."""
+
+    weight: ClassVar[str] = "warning"
+    jobs: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutorStarted(Event):
+    """An executor process is ready for work."""
+
+    worker: int
+    pid: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutorStopped(Event):
+    """An executor process ended as it was asked to."""
+
+    worker: int
+    pid: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutorCrashed(Event):
+    """An executor process died; its jobs were given back."""
+
+    weight: ClassVar[str] = "error"
+    worker: int
+    pid: int
+    reason: str
+    signal: int | None
+    peak_megabytes: float | None
+    jobs: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutorKilled(Event):
+    """A handler outlived its time-out or its cancellation and did not let go: its executor was ended for it."""
+
+    weight: ClassVar[str] = "error"
+    worker: int
+    pid: int
+    reason: str
+    jobs: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatabaseLost(Event):
+    """The database does not answer; what is at hand is kept and tried again."""
+
+    weight: ClassVar[str] = "warning"
+    doing: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduleFired(Event):
+    """A schedule's time came and its job was queued."""
+
+    schedule: str
+    job: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HintsUnheard(Event):
+    """Notifications do not arrive here; the worker looks every *poll* seconds instead."""
+
+    weight: ClassVar[str] = "warning"
+    reason: str
+    poll: float

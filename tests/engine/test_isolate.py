@@ -1,0 +1,508 @@
+"""Whatever happens in a child, only its own call fails, and the failure says why."""
+
+import asyncio
+import gc
+import inspect
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from retoma.errors import (
+    ConfigurationError,
+    IsolatedCrash,
+    IsolatedFailure,
+    IsolatedMemory,
+    IsolatedTimeout,
+    KeyTaken,
+    Unstorable,
+)
+from retoma.isolate import Isolated, configure, isolated, shutdown
+from retoma.isolate.launch import clean_environment
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))  # children look for the functions where we do
+import isolated_functions as functions  # noqa: E402
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="macOS limits no memory and has no /proc")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def two_children() -> Iterator[None]:
+    configure(children=2)
+    yield
+    shutdown()
+    configure(children=os.cpu_count() or 1)
+
+
+def eventually(true: Callable[[], bool], seconds: float = 30) -> bool:
+    end = time.monotonic() + seconds
+    while not true() and time.monotonic() < end:
+        time.sleep(0.05)
+    return true()
+
+
+def gone(pid: int) -> bool:
+    """No such process, or only its entry until somebody asks how it ended."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    status = Path(f"/proc/{pid}/status")
+    try:
+        return "State:\tZ" in status.read_text()
+    except OSError:
+        return not status.parent.parent.exists() or not status.exists()
+
+
+# ------------------------------------------------------------------ what it looks like
+
+
+def test_a_call_runs_elsewhere_and_brings_its_value_back() -> None:
+    assert functions.double(4, plus=1) == 9
+    assert functions.pid() != os.getpid()
+
+
+async def test_the_engine_awaits_it_without_blocking_the_loop() -> None:
+    assert await asyncio.gather(*(functions.double.run(number) for number in range(6))) == [0, 2, 4, 6, 8, 10]
+
+
+def test_the_wrapper_keeps_what_the_function_says_of_itself() -> None:
+    assert isinstance(functions.double, Isolated)
+    assert functions.double.__name__ == "double"
+    assert functions.double.__doc__ == "Twice the number."
+    assert str(inspect.signature(functions.double)) == "(number: int, *, plus: int = 0) -> int"
+    assert (functions.double.seconds, functions.double.megabytes) == (20, 256)
+    assert functions.double.function(3) == 6
+    assert pickle.loads(pickle.dumps(functions.double)) is functions.double
+
+
+def test_a_decorator_below_is_kept_in_the_child() -> None:
+    assert functions.greet("ana") == "HELLO ANA"
+
+
+def test_inside_a_child_another_isolated_function_is_just_called() -> None:
+    value, pid = functions.quadruple(5)
+
+    assert value == 20
+    assert pid != os.getpid()
+
+
+def test_several_threads_and_loops_share_the_children() -> None:
+    values: list[int] = []
+    threads = [
+        threading.Thread(target=lambda each=each: values.append(asyncio.run(functions.double.run(each))))
+        for each in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert sorted(values) == [0, 2, 4, 6]
+
+
+def test_a_child_outlives_the_thread_that_asked_first() -> None:
+    shutdown()
+    pids: list[int] = []
+    for _ in range(2):
+        thread = threading.Thread(target=lambda: pids.append(functions.pid()))
+        thread.start()
+        thread.join()
+
+    assert pids[0] == pids[1]
+
+
+@pytest.mark.parametrize("kind", ["lambda", "nested", "method", "async", "object"])
+def test_what_a_child_could_not_find_is_refused_at_once(kind: str) -> None:
+    def nested() -> None: ...
+
+    async def later() -> None: ...
+
+    class Reader:
+        def read(self) -> None: ...
+
+    later.__qualname__ = "later"
+    choices = {"lambda": lambda: 1, "nested": nested, "method": Reader.read, "async": later, "object": Reader}
+
+    with pytest.raises(ConfigurationError, match="cannot be isolated"):
+        isolated()(choices[kind])
+
+
+def test_limits_of_nothing_are_refused() -> None:
+    with pytest.raises(ConfigurationError, match="allows nothing"):
+        isolated(seconds=0)
+    with pytest.raises(ConfigurationError, match="can run nothing"):
+        configure(children=0)
+
+
+def test_a_function_that_the_child_cannot_find_is_a_matter_of_configuration() -> None:
+    with pytest.raises(ConfigurationError, match="could not load isolated_functions.vanished"):
+        functions.lost()
+
+
+# ------------------------------------------------------------------ how it may end
+
+
+@pytest.mark.parametrize(
+    ("how", "number", "name"),
+    [("segfault", signal.SIGSEGV, "SIGSEGV"), ("abort", signal.SIGABRT, "SIGABRT"), ("kill", signal.SIGKILL, "SIGKILL")],
+)
+def test_death_by_signal_tells_which_and_the_last_words(how: str, number: int, name: str) -> None:
+    with pytest.raises(IsolatedCrash, match=name) as caught:
+        functions.die(how, words="about to go")
+
+    assert caught.value.signal == number
+    assert "isolated_functions.die" in str(caught.value)
+    assert "about to go" in caught.value.stderr_tail
+    assert functions.double(1) == 2
+
+
+@linux
+def test_a_crash_shows_where_in_python_it_was() -> None:
+    with pytest.raises(IsolatedCrash) as caught:
+        functions.die("segfault")
+
+    assert "Segmentation fault" in caught.value.stderr_tail
+    assert "isolated_functions.py" in caught.value.stderr_tail
+
+
+@linux
+def test_a_crash_tells_the_peak_of_memory() -> None:
+    with pytest.raises(IsolatedCrash) as caught:
+        functions.touch_and_crash(300)
+
+    assert caught.value.peak_megabytes is not None
+    assert 300 <= caught.value.peak_megabytes < 600
+
+
+@pytest.mark.parametrize(("how", "code"), [("exit 7", 7), ("exit 0", 0), ("sys.exit", 3)])
+def test_leaving_the_child_is_a_crash_with_its_exit_code(how: str, code: int) -> None:
+    with pytest.raises(IsolatedCrash, match="exit") as caught:
+        functions.die(how)
+
+    assert caught.value.child_exit_code == code
+    assert caught.value.signal is None
+
+
+@pytest.mark.parametrize("function", [functions.hang, functions.spin])
+def test_over_time_is_killed_whatever_it_ignores(function: Isolated[[], None]) -> None:
+    with pytest.raises(IsolatedTimeout, match=r"still running after its 1 s"):
+        function()
+
+
+def test_too_much_processor_time_is_a_time_out() -> None:
+    with pytest.raises(IsolatedTimeout):
+        functions.die("cpu")
+
+
+@linux
+def test_three_gigabytes_do_not_fit_in_256_megabytes() -> None:
+    with pytest.raises(IsolatedMemory, match="256 MB") as caught:
+        functions.allocate(3_000)
+
+    assert caught.value.peak_megabytes is not None
+    assert functions.allocate(200) == 200 * 1_048_576
+
+
+@linux
+def test_a_native_library_out_of_memory_is_told_from_a_crash() -> None:
+    with pytest.raises(IsolatedMemory, match="SIGABRT"):
+        functions.allocate_in_c(3_000)
+
+
+@linux
+def test_a_child_that_keeps_memory_is_replaced_before_it_fails_an_innocent_call() -> None:
+    pids = {functions.leak(100) for _ in range(6)}
+
+    assert len(pids) >= 3
+
+
+def test_an_endless_recursion_is_an_ordinary_error() -> None:
+    with pytest.raises(RecursionError):
+        functions.recurse()
+
+
+def test_an_ordinary_error_is_raised_as_itself_with_the_childs_traceback() -> None:
+    with pytest.raises(ValueError, match="page 7 has no text") as caught:
+        functions.refuse("plain")
+
+    assert "isolated_functions.py" in caught.value.__notes__[0]
+    assert 'raise ValueError("page 7 has no text")' in caught.value.__notes__[0]
+
+
+def test_an_error_that_pickle_cannot_rebuild_is_raised_as_itself_too() -> None:
+    with pytest.raises(functions.Unhappy, match="tears on page 7") as caught:
+        functions.refuse("demanding")
+    assert caught.value.page == 7
+
+    with pytest.raises(KeyTaken, match="the key is taken Use another") as taken:
+        functions.refuse("ours")
+    assert taken.value.job_id == 7
+
+
+async def test_an_error_that_cannot_travel_is_described() -> None:
+    with pytest.raises(IsolatedFailure, match="raised ValueError: holds a lock") as caught:
+        functions.refuse("unsendable")
+    assert "isolated_functions.py" in caught.value.__notes__[0]
+
+    with pytest.raises(IsolatedFailure, match="raised StopIteration"):
+        await functions.refuse.run("stop")
+
+
+def test_an_error_leaves_the_child_in_use() -> None:
+    shutdown()
+    before = functions.pid()
+    with pytest.raises(ValueError, match="page 7"):
+        functions.refuse("plain")
+
+    assert functions.pid() == before
+
+
+def test_big_values_go_and_come() -> None:
+    assert len(functions.big(20_000_000)) == 20_000_000
+    assert functions.length(b"x" * 20_000_000) == 20_000_000
+
+
+def test_a_value_that_cannot_leave_the_child_says_so() -> None:
+    with pytest.raises(Unstorable, match="returned a value that cannot leave its child: lock"):
+        functions.unsendable()
+
+
+def test_an_argument_that_cannot_be_sent_says_so() -> None:
+    with pytest.raises(Unstorable, match="argument of double cannot be sent"):
+        functions.double(threading.Lock())
+
+
+def test_much_talk_does_not_fill_the_disk_or_the_evidence() -> None:
+    functions.chatter(500)
+
+    with pytest.raises(IsolatedCrash) as caught:
+        functions.die("exit 7", words="my own words")
+    assert "my own words" in caught.value.stderr_tail
+    assert "nothing is wrong" not in caught.value.stderr_tail
+
+
+# ------------------------------------------------------------------ the others are unharmed
+
+
+async def test_one_bad_among_twenty_harms_no_other() -> None:
+    endings = await asyncio.gather(
+        *(functions.double_unless.run(number, bad=7) for number in range(20)), return_exceptions=True
+    )
+
+    assert isinstance(endings.pop(7), IsolatedCrash)
+    assert endings == [number * 2 for number in range(20) if number != 7]
+
+
+async def test_cancelling_the_wait_kills_the_child_and_what_it_started(tmp_path: Path) -> None:
+    told = tmp_path / "pids"
+    waiting = asyncio.ensure_future(functions.tell_and_hang.run(str(told)))
+    assert await asyncio.to_thread(eventually, told.exists)
+    child, program = map(int, told.read_text().split())
+
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+
+    assert await asyncio.to_thread(eventually, lambda: gone(child) and gone(program))
+    assert await functions.double.run(3) == 6
+
+
+async def test_a_call_cancelled_while_it_waits_never_begins(tmp_path: Path) -> None:
+    busy = [asyncio.ensure_future(functions.hang.run()) for _ in range(2)]
+    await asyncio.sleep(0)
+    waiting = asyncio.ensure_future(functions.tell_and_hang.run(str(tmp_path / "pids")))
+    await asyncio.sleep(0)
+    waiting.cancel()
+
+    endings = await asyncio.gather(*busy, waiting, return_exceptions=True)
+
+    assert [type(each) for each in endings] == [IsolatedTimeout, IsolatedTimeout, asyncio.CancelledError]
+    assert await functions.double.run(3) == 6
+    assert not (tmp_path / "pids").exists()
+
+
+def test_a_child_killed_while_it_idles_costs_nobody_anything() -> None:
+    shutdown()
+    child = functions.pid()
+    os.kill(child, signal.SIGKILL)
+
+    assert functions.pid() != child
+
+
+def test_a_sigterm_meant_for_the_service_does_not_end_a_call() -> None:
+    assert functions.survive_sigterm() == "still here"
+
+
+def test_shutdown_ends_calls_and_children_and_the_next_call_starts_anew(tmp_path: Path) -> None:
+    told = tmp_path / "pids"
+    thread = threading.Thread(target=lambda: pytest.raises(BaseException, functions.tell_and_hang, str(told)))
+    thread.start()
+    assert eventually(told.exists)
+
+    shutdown()
+    thread.join()
+
+    assert gone(int(told.read_text().split()[0]))
+    assert functions.double(2) == 4
+
+
+@linux
+def test_thirty_crashes_leak_no_descriptor() -> None:
+    def open_files() -> int:
+        gc.collect()
+        return len(os.listdir("/proc/self/fd"))  # noqa: PTH208
+
+    shutdown()
+    before = open_files()
+
+    async def crash() -> list[object]:
+        return await asyncio.gather(*(functions.die.run("segfault") for _ in range(30)), return_exceptions=True)
+
+    assert {type(each) for each in asyncio.run(crash())} == {IsolatedCrash}
+    shutdown()
+    assert eventually(lambda: open_files() <= before)
+
+
+# ------------------------------------------------------------------ what a child may see
+
+
+def test_a_child_sees_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    shutdown()
+    for name in ("DATABASE_URL", "PGPASSWORD", "RETOMA_HOME", "OPENAI_API_KEY", "HF_TOKEN", "MY_PASSWORD"):
+        monkeypatch.setenv(name, "hush")
+    monkeypatch.setenv("BROKER", "amqp://ana:hush@host/")
+    monkeypatch.setenv("LANGUAGE_OF_TESTS", "pt")
+    monkeypatch.setattr(sys, "argv", ["retoma", "--password", "hush"])
+
+    environment, kernel, arguments, _ = functions.surroundings()
+
+    assert environment["LANGUAGE_OF_TESTS"] == "pt"
+    assert "hush" not in str(environment)
+    assert "hush" not in kernel
+    assert "hush" not in str(arguments)
+
+
+def test_what_looks_like_a_secret_and_what_does_not() -> None:
+    secrets = [
+        *("AWS_SECRET_ACCESS_KEY", "AWS_ACCESS_KEY_ID", "apikey", "AZURE_STORAGE_CONNECTION_STRING", "SENTRY_DSN"),
+        *("GOOGLE_APPLICATION_CREDENTIALS", "GITHUB_TOKEN", "SECRET", "SSH_PASSPHRASE", "OTHER_DATABASE_URL"),
+    ]
+    plain = ["PATH", "PWD", "LANG", "TOKENIZERS_PARALLELISM", "KEYBOARD", "HOME", "TESSDATA_PREFIX"]
+
+    kept = clean_environment(dict.fromkeys(secrets + plain, "value"))
+
+    assert {name for name, value in kept.items() if value == "value"} == set(plain)
+
+
+@linux
+def test_a_child_holds_no_descriptor_of_ours(tmp_path: Path) -> None:
+    shutdown()
+    with (tmp_path / "ours").open("w") as ours:
+        os.set_inheritable(ours.fileno(), True)
+        *_, files = functions.surroundings()
+
+    assert str(tmp_path / "ours") not in files
+    assert not [each for each in files if each.startswith("socket:")]
+    assert len([each for each in files if each.startswith("pipe:")]) <= 8
+
+
+@linux
+def test_a_child_has_its_limits() -> None:
+    found = functions.limits()
+
+    assert found["core"] == 0
+    assert found["files"] == 256
+    assert 20 < found["processor"] < 20 * (os.cpu_count() or 1) + 60
+    assert 256 * 1_048_576 < found["memory"] < 2_000 * 1_048_576
+    assert found["first to go"] == 800
+
+
+# ------------------------------------------------------------------ scripts, and parents that die
+
+
+def script(tmp_path: Path, body: str) -> Path:
+    path = tmp_path / "script.py"
+    path.write_text(textwrap.dedent(body))
+    return path
+
+
+def test_a_function_in_the_script_that_was_started_is_found(tmp_path: Path) -> None:
+    path = script(
+        tmp_path,
+        """
+        import os
+        from retoma.isolate import isolated
+
+        class Page:
+            def __init__(self, number): self.number = number
+
+        @isolated(seconds=20)
+        def turn(page): return Page(page.number + 1), os.getpid()
+
+        if __name__ == "__main__":
+            page, pid = turn(Page(1))
+            print(page.number, pid != os.getpid())
+        """,
+    )
+
+    done = subprocess.run([sys.executable, path], capture_output=True, text=True, check=False)
+
+    assert (done.stdout, done.stderr) == ("2 True\n", "")
+
+
+def test_a_session_without_a_file_is_refused() -> None:
+    body = "from retoma.isolate import isolated\n@isolated()\ndef f(): ...\n"
+
+    done = subprocess.run([sys.executable, "-c", body], capture_output=True, text=True, check=False)
+
+    assert "ConfigurationError: f cannot be isolated: it was typed into a session that has no file" in done.stderr
+
+
+def test_when_the_parent_is_killed_the_child_dies_too(tmp_path: Path) -> None:
+    told = tmp_path / "pids"
+    path = script(
+        tmp_path,
+        f"""
+        import sys
+        sys.path.insert(0, {str(HERE)!r})
+        import isolated_functions
+        isolated_functions.tell_and_hang({str(told)!r})
+        """,
+    )
+    parent = subprocess.Popen([sys.executable, path])
+    assert eventually(told.exists)
+    child, program = map(int, told.read_text().split())
+    assert not gone(child)
+
+    parent.kill()
+    parent.wait()
+
+    assert eventually(lambda: gone(child))
+    os.kill(program, signal.SIGKILL)  # the programs of a child are not told of its parent's death
+
+
+def test_a_process_that_ends_leaves_no_child_and_no_noise(tmp_path: Path) -> None:
+    path = script(
+        tmp_path,
+        f"""
+        import sys
+        sys.path.insert(0, {str(HERE)!r})
+        import isolated_functions
+        print(isolated_functions.pid())
+        """,
+    )
+
+    done = subprocess.run([sys.executable, path], capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert eventually(lambda: gone(int(done.stdout)))
