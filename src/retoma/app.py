@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -11,17 +12,30 @@ from typing import Any, Self, TypeVar, Unpack
 
 import psycopg
 
-from retoma import commands, embedded, migrate
+from retoma import commands, embedded, notify
 from retoma.commands import Command, Options
 from retoma.database import Database
-from retoma.errors import ConfigurationError, NotFound
-from retoma.front import Enqueueing, Front, keys_of
+from retoma.errors import ConfigurationError
+from retoma.front import HINT_SECONDS, Enqueueing, Front, keys_of, prepare
+from retoma.front import reach as reach  # noqa: PLC0414 - the command line comes for it here
 from retoma.join import run_on
-from retoma.model import Attempt, Checkpoint, Job, JobState, Metrics, Presence, Queue, Receipt, Recovered, Schedule
+from retoma.model import (
+    Attempt,
+    Checkpoint,
+    Health,
+    Job,
+    JobState,
+    Metrics,
+    Presence,
+    Queue,
+    Receipt,
+    Recovered,
+    Schedule,
+)
 from retoma.pipeline import Pipeline
 from retoma.query import Query
 from retoma.settings import Settings
-from retoma.store import jobs, queues, schedules, workers
+from retoma.store import health, jobs, queues, schedules, workers
 from retoma.supervisor import Worker
 
 T = TypeVar("T")
@@ -58,12 +72,9 @@ class Retoma:
         self._openings += 1
         if self._database is not None:
             return self
-        url, server = await asyncio.to_thread(reach, self.settings)
-        self._embedded = server
+        server = None
         try:
-            if upgrade or (upgrade is None and server is not None):
-                await asyncio.to_thread(migrate.upgrade, url, self.settings)
-            migrate.require(await asyncio.to_thread(migrate.status, url, self.settings))
+            url, server = await asyncio.to_thread(prepare, self.settings, upgrade=upgrade)
             database = Database(url, self.settings)
             await database.open()
         except BaseException:
@@ -71,7 +82,7 @@ class Retoma:
             if server is not None:
                 server.release()
             raise
-        self._database = database
+        self._database, self._embedded = database, server
         return self
 
     async def close(self) -> None:
@@ -161,7 +172,7 @@ class Retoma:
         # Too soon after the last hint: one more follows, for whoever went back to sleep in between.
         if queue not in self._late_hints:
             loop = asyncio.get_running_loop()
-            self._late_hints[queue] = loop.call_later(0.05, lambda: loop.create_task(self._hint_late(queue)))
+            self._late_hints[queue] = loop.call_later(HINT_SECONDS, lambda: loop.create_task(self._hint_late(queue)))
         return False
 
     async def _hint_late(self, queue: str) -> None:
@@ -186,9 +197,9 @@ class Retoma:
         limit: int = 50,
     ) -> list[Job]:
         """Jobs, newest first, *before* an id for the next page. The dead letters are ``state='failed'``."""
-        wanted = JobState(state).value if state else None
-        page = jobs.page(state=wanted, pipeline=pipeline, queue=queue, key=key, before=before, limit=limit)
-        return await self.fetch(page)
+        return await self._ask(
+            commands.page(state=state, pipeline=pipeline, queue=queue, key=key, before=before, limit=limit)
+        )
 
     async def attempts(self, id: int) -> list[Attempt]:
         """How each claim of a job ended."""
@@ -200,10 +211,7 @@ class Retoma:
 
     async def output(self, pipeline: Pipeline[Any, O], id: int) -> O:
         """What a completed job returned."""
-        job = await self.job(id)
-        if job.output is None:
-            raise NotFound(f"Job {id} is {job.state} and has no output.")
-        return pipeline.output.decode(job.output)
+        return await self._ask(commands.output(pipeline, id))
 
     async def wait(self, id: int, *, timeout: float | None = None, every: float = 0.1) -> Job:
         """The job, once it has ended."""
@@ -223,6 +231,11 @@ class Retoma:
     async def queues(self) -> list[Queue]:
         """The queues, with how many jobs wait and run in each."""
         return await self.fetch(queues.all())
+
+    async def health(self) -> Health:
+        """How the database is doing: what can make a queue slow or unsafe, and who works."""
+        found = (await self.fetch(health.look()))[0]
+        return dataclasses.replace(found, echo_seconds=await notify.echo(self.database.url, self.settings))
 
     # — asking —
 
@@ -252,15 +265,12 @@ class Retoma:
 
     async def limit_lane(self, queue: str, lane: str, *, at_once: int | None) -> None:
         """Let at most *at_once* jobs of a lane run at the same time; None lifts the limit."""
-        if at_once is not None and at_once < 1:
-            raise ConfigurationError(f"A lane must let at least 1 job run, not {at_once}.", next="Pause its queue.")
-        await self.fetch(queues.limit_lane(queue, lane, at_once=at_once))
+        await self._ask(commands.limit_lane(queue, lane, at_once=at_once))
 
     async def prune(self, older_than: timedelta | None = None) -> int:
         """Remove jobs that ended longer ago than *older_than* (the retention setting); how many went."""
-        age = older_than or timedelta(days=self.settings.retention_days)
-        await self.fetch(workers.prune(age.total_seconds()))
-        return await self._ask(commands.prune(age))
+        keep = timedelta(days=self.settings.retention_days)
+        return await self._ask(commands.prune(keep if older_than is None else older_than))
 
     async def recover(self) -> list[Recovered]:
         """Take back the jobs of workers that fell silent; every worker does this by itself every few seconds."""
@@ -285,8 +295,7 @@ class Retoma:
 
     async def pause_schedule(self, name: str) -> None:
         """Let a schedule rest."""
-        if not await self.fetch(schedules.pause(name)):
-            raise NotFound(f"There is no schedule {name!r}.")
+        await self._ask(commands.pause_schedule(name))
 
     async def resume_schedule(self, name: str) -> Schedule:
         """Let a schedule go on, from the next time that comes."""
@@ -294,8 +303,7 @@ class Retoma:
 
     async def remove_schedule(self, name: str) -> None:
         """Forget a schedule; jobs it queued stay."""
-        if not await self.fetch(schedules.remove(name)):
-            raise NotFound(f"There is no schedule {name!r}.")
+        await self._ask(commands.remove_schedule(name))
 
     # — working —
 
@@ -319,10 +327,3 @@ def _always(_queue: str) -> bool:
     # Inside a caller's transaction the hint goes out with the commit, whenever that is.
     return True
 
-
-def reach(settings: Settings) -> tuple[str, embedded.Embedded | None]:
-    """Where the database is: the one that is set, or the embedded one, which is started."""
-    if settings.database_url:
-        return settings.database_url, None
-    server = embedded.ensure(settings.home)
-    return server.url, server

@@ -11,7 +11,7 @@ from typing import Any
 
 from retoma.codec import codec_of
 from retoma.endings import Ending, Postpone, Reject, Review, Skip, ending_in
-from retoma.errors import CheckpointInvalid, Unstorable
+from retoma.errors import CheckpointInvalid, LeaseLost, Unstorable
 from retoma.model import Claim, Ended
 from retoma.pipeline import Pipeline
 from retoma.run import Run, SyncRun, in_thread
@@ -67,6 +67,8 @@ def ending_of(claim: Claim, pipeline: Pipeline[Any, Any], error: BaseException) 
             ended.ending, ended.delay, ended.until, ended.reason = "postponed", seconds, until, reason or "postponed"
         case Review(value, reason):
             return _reviewed(ended, value, reason)
+        case LeaseLost():
+            ended.ending, ended.reason = "released", "lease"
         case Ending() as other:
             ended.reason, ended.error = "rejected", str(other)
         case _:

@@ -15,7 +15,7 @@ import orjson
 
 from retoma.board import Board
 from retoma.database import Database
-from retoma.errors import RetomaError
+from retoma.errors import ConfigurationError, RetomaError
 from retoma.executor import Executor
 from retoma.find import find_app
 from retoma.isolate import shutdown as end_isolated_children
@@ -67,11 +67,14 @@ async def work(app: Any, orders: Orders, control: Any) -> None:
     """Run an executor of *app* until it is told to stop."""
     settings = Settings.load(**orders.settings)
     log_to_stderr(level=settings.log_level, format=settings.log_format, label=settings.worker_label)
-    database = Database(orders.database_url, settings, hot=True, most=4 + min(orders.at_once, 16))
+    database = Database(orders.database_url, settings, hot=True, most=6)
+    transactions = Database(orders.database_url, settings, most=max(2, min(orders.at_once, 20)), least=0)
     await database.open()
+    await transactions.open()
     board = Board(orders.board, orders.at_once)
     executor = Executor(
         database=database,
+        transactions=transactions,
         settings=settings,
         pipelines=app.front.pipelines,
         providers=app.front.providers,
@@ -87,6 +90,7 @@ async def work(app: Any, orders: Orders, control: Any) -> None:
         await executor.run()
     finally:
         obeying.cancel()
+        await transactions.close()
         await database.close()
         end_isolated_children()
 
@@ -96,7 +100,7 @@ def main() -> None:
     faulthandler.enable()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    control = sys.stdin.buffer.raw  # type: ignore[attr-defined]  # unbuffered: the loop reads what follows
+    control = os.fdopen(0, "rb", buffering=0)  # unbuffered: the loop reads what follows
     line = b""
     while not line.endswith(b"\n"):
         piece = control.read(1)
@@ -112,7 +116,8 @@ def main() -> None:
         uvloop.run(work(app, orders, control))
     except RetomaError as error:
         sys.stderr.write(f"{error.message}\n{error.next}\n")
-        sys.exit(CANNOT_START)
+        # A wrong program stays wrong; a database that does not answer may answer later.
+        sys.exit(CANNOT_START if isinstance(error, ConfigurationError) else 1)
     # Threads of handlers that were told to stop may still run; nothing they do counts any more.
     sys.stderr.flush()
     os._exit(0)

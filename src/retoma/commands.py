@@ -16,10 +16,11 @@ from retoma.errors import ConfigurationError, Conflict, KeyTaken, NotFound
 from retoma.model import Attempt, Checkpoint, Due, Job, JobState, Receipt, Schedule
 from retoma.pipeline import Pipeline
 from retoma.query import Query
-from retoma.store import attempts, checkpoints, jobs, queues, schedules
+from retoma.store import attempts, checkpoints, jobs, queues, schedules, workers
 
 T = TypeVar("T")
 I = TypeVar("I")
+O = TypeVar("O")
 
 Command = Generator[Query[Any], list[Any], T]
 OnTaken = Literal["return", "raise"]
@@ -128,6 +129,39 @@ def job(id: int) -> Command[Job]:
     return rows[0]
 
 
+def page(
+    *,
+    state: JobState | str | None,
+    pipeline: str | None,
+    queue: str | None,
+    key: str | None,
+    before: int | None,
+    limit: int,
+) -> Command[list[Job]]:
+    if state is not None and state not in set(JobState):
+        raise ConfigurationError(f"There is no state {state!r}.", next=f"States are {', '.join(JobState)}.")
+    if limit < 1:
+        raise ConfigurationError(f"A page has at least 1 job, not {limit}.", next="Leave limit out for 50.")
+    rows: list[Job] = yield jobs.page(
+        state=state and str(state), pipeline=pipeline, queue=queue, key=key, before=before, limit=limit
+    )
+    return rows
+
+
+def output(pipeline: Pipeline[Any, O], id: int) -> Command[O]:
+    found = yield from job(id)
+    if found.pipeline != pipeline.name:
+        raise ConfigurationError(
+            f"Job {id} is of pipeline {found.pipeline!r}, not {pipeline.name!r}.", next="Ask with its own pipeline."
+        )
+    if found.output is None:
+        raise NotFound(
+            f"Job {id} is {found.state} and has no output.",
+            next="Look at its error." if found.state.ended else "Wait for it first: app.wait(id).",
+        )
+    return pipeline.output.decode(found.output)
+
+
 def attempts_of(id: int) -> Command[list[Attempt]]:
     yield from job(id)
     rows: list[Attempt] = yield attempts.of(id)
@@ -221,6 +255,22 @@ def resume_schedule(name: str) -> Command[Schedule]:
     return (yield from schedule(name))
 
 
+def pause_schedule(name: str) -> Command[None]:
+    if not (yield schedules.pause(name)):
+        yield from schedule(name)
+
+
+def remove_schedule(name: str) -> Command[None]:
+    if not (yield schedules.remove(name)):
+        yield from schedule(name)
+
+
+def limit_lane(queue: str, lane: str, *, at_once: int | None) -> Command[None]:
+    if at_once is not None and at_once < 1:
+        raise ConfigurationError(f"A lane must let at least 1 job run, not {at_once}.", next="Pause its queue.")
+    yield queues.limit_lane(queue, lane, at_once=at_once)
+
+
 def fire_schedules() -> Command[list[tuple[str, int]]]:
     """Queue the job of every schedule whose time has come; of several workers, one does it."""
     fired = []
@@ -250,10 +300,11 @@ def next_run(cron: str, zone: str, after: datetime) -> datetime:
 
 
 def prune(older_than: timedelta) -> Command[int]:
-    """Remove what ended longer ago than *older_than*; how many jobs went."""
+    """Remove jobs that ended, and workers that stopped, longer ago than *older_than*; how many jobs went."""
     seconds = older_than.total_seconds()
     if seconds < 0:
         raise ConfigurationError("What is pruned must be older than some time that has passed.")
+    yield workers.prune(seconds)
     gone = 0
     while some := (yield jobs.prune(seconds)):
         gone += len(some)

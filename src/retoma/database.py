@@ -137,13 +137,13 @@ class _Probe:
 class Database:
     """Runs queries; connections come from one pool."""
 
-    def __init__(self, url: str, settings: Settings, *, most: int = 10, hot: bool = False) -> None:
+    def __init__(self, url: str, settings: Settings, *, most: int = 10, least: int = 1, hot: bool = False) -> None:
         self.url = checked(url)
         self.settings = settings
         self._pool: AsyncConnectionPool[psycopg.AsyncConnection[Any]] = AsyncConnectionPool(
             self.url,
             kwargs=connection_options(settings, hot=hot),
-            min_size=1,
+            min_size=least,
             max_size=most,
             open=False,
             timeout=settings.connect_timeout * 2,
@@ -252,10 +252,23 @@ class SyncDatabase:
         except PoolTimeout as error:
             raise explain_connection(self.url, error) from None
 
+    @contextmanager
+    def transaction(self) -> Iterator[psycopg.Connection[Any]]:
+        """A connection with a transaction around the block."""
+        with self.connection() as connection, connection.transaction():
+            yield connection
+
     def all(self, query: Query[T]) -> list[T]:
         """Every row of *query*."""
         with self.connection() as connection:
             return fetch_sync(connection, query)
+
+    def now(self) -> datetime:
+        """What time it is: the database's clock is the only one that counts."""
+        with self.connection() as connection:
+            row = connection.execute("select now()").fetchone()
+        assert row is not None
+        return cast(datetime, row[0])
 
 
 def fetch_sync(connection: psycopg.Connection[Any], query: Query[T]) -> list[T]:

@@ -157,16 +157,19 @@ def _watch(home: Home) -> None:
     with opened(home.watch_lock) as lock:
         if not lock.try_as(ALONE):
             return
-    # By way of a shell that ends at once: no child of ours to wait for, in a session of its own.
-    subprocess.run(
-        ["/bin/sh", "-c", '"$@" &', "watch", sys.executable, "-P", "-m", "retoma.embedded_watch", home.path],
-        check=True,
-        cwd="/",
-        start_new_session=True,
-        stderr=subprocess.DEVNULL,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-    )
+        # By way of a shell that ends at once: no child of ours to wait for, in a session of its own.
+        # It is given this one lock, so that there are never two of it, and none of the others.
+        program = [sys.executable, "-P", "-m", "retoma.embedded_watch", str(home.path), str(lock.fd)]
+        subprocess.run(
+            ["/bin/sh", "-c", '"$@" &', "watch", *program],
+            check=True,
+            cwd="/",
+            pass_fds=(lock.fd,),
+            start_new_session=True,
+            stderr=subprocess.DEVNULL,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+        )
 
 
 def _halt(home: Home) -> None:

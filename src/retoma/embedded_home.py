@@ -64,9 +64,9 @@ class Lock:
             os.close(self.fd)
 
 
-def opened(path: Path) -> Lock:
+def opened(path: Path, *, create: bool = True) -> Lock:
     """The lock file at *path*, not yet locked and not inherited by programs that we start."""
-    return Lock(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600))
+    return Lock(os.open(path, os.O_RDWR | os.O_NOFOLLOW | (os.O_CREAT if create else 0), 0o600))
 
 
 def take(path: Path, kind: int, deadline: float) -> Lock:
@@ -181,10 +181,11 @@ def private(path: Path, text: str, *, owner: os.stat_result | None) -> None:
 
 def lives(home: Home) -> bool:
     """Whether any process of the server is left, even one that does not answer."""
-    if not home.server_lock.exists():
+    try:
+        with opened(home.server_lock, create=False) as lock:
+            return not lock.try_as(SHARED) or postmaster(home) is not None
+    except FileNotFoundError:
         return False
-    with opened(home.server_lock) as lock:
-        return not lock.try_as(SHARED) or postmaster(home) is not None
 
 
 def postmaster(home: Home) -> int | None:

@@ -135,14 +135,16 @@ def initialize(
 
 def clear(home: Home) -> None:
     """Delete what is ours, and the folder when nothing else is in it."""
+    if home.major() is not None:  # else we did not make it
+        shutil.rmtree(home.directory)
+    for each in (home.place / "data.tmp", home.place / "copying.tmp", *home.place.glob("pginstall-*")):
+        shutil.rmtree(each, ignore_errors=True)
+    kept = home.path / "secret.json", home.path / "secret.json.tmp", home.path / ".gitignore"
+    locks = home.users_lock, home.watch_lock, home.server_lock, home.start_lock
+    for file in (*kept, *locks, home.place / "password.tmp"):
+        file.unlink(missing_ok=True)
     if home.place != home.path:
         shutil.rmtree(home.place)
-    for pattern in ("data", "data.tmp", "pginstall-*", "copying.tmp"):
-        for directory in home.path.glob(pattern):
-            shutil.rmtree(directory)
-    for pattern in ("secret.json*", "password.tmp", "*.lock", ".gitignore"):
-        for file in home.path.glob(pattern):
-            file.unlink()
     with suppress(OSError):
         home.path.rmdir()
 

@@ -1,4 +1,4 @@
-"""Stops the embedded server when its last user has gone: python -m retoma.embedded_watch HOME."""
+"""Stops the embedded server when its last user has gone: python -m retoma.embedded_watch HOME LOCK."""
 
 from __future__ import annotations
 
@@ -6,18 +6,19 @@ import sys
 import time
 from pathlib import Path
 
-from retoma.embedded_home import ALONE, Home, halt, opened, take
+from retoma.embedded_home import ALONE, Home, Lock, halt, opened
 
 
-def watch(path: Path, grace: float = 2.0) -> None:
+def watch(path: Path, watching: Lock, grace: float = 2.0) -> None:
     """Wait until nobody has used the server of *path* for *grace* seconds, and stop it."""
     home = Home.at(path)
     try:
-        watching = take(home.watch_lock, ALONE, time.monotonic() + 5)
-    except TimeoutError:
+        # Opened once and never made: should the folder be deleted, even if it is made anew, there is
+        # nothing left that is ours to stop.
+        locks = (home.users_lock, home.start_lock, home.server_lock)
+        users, start, server = (opened(each, create=False) for each in locks)
+    except FileNotFoundError:
         return
-    # Opened once: should the folder be deleted and made anew, its new server is not ours to stop.
-    users, start, server = opened(home.users_lock), opened(home.start_lock), opened(home.server_lock)
     while True:
         users.wait_as(ALONE)
         users.loosen()
@@ -34,4 +35,4 @@ def watch(path: Path, grace: float = 2.0) -> None:
 
 
 if __name__ == "__main__":
-    watch(Path(sys.argv[1]))
+    watch(Path(sys.argv[1]), Lock(int(sys.argv[2])))

@@ -78,6 +78,7 @@ class Executor:
         self,
         *,
         database: Database,
+        transactions: Database | None = None,
         settings: Settings,
         pipelines: Mapping[str, Pipeline[Any, Any]],
         providers: Mapping[str, Mapping[str, Any]],
@@ -93,7 +94,7 @@ class Executor:
         self.worker_id = worker_id
         self.board = board
         self.at_once = board.places
-        self.ledger = Ledger(database, worker_id, ended=self._ended)
+        self.ledger = Ledger(database, worker_id, transactions=transactions, ended=self._ended, lost=self._lost)
         self.draining = False
         self.totals = Totals()
         self._ready: deque[Claim] = deque()
@@ -125,6 +126,7 @@ class Executor:
             await asyncio.gather(*background, return_exceptions=True)
             self.board.tell(self.totals)
             self._threads.shutdown(wait=False, cancel_futures=True)
+            self.ledger.close()
 
     async def drain(self) -> None:
         """Run what is ready until nothing is; for tests and one-off programs."""
@@ -216,7 +218,8 @@ class Executor:
 
     def _room(self) -> int:
         """How many to claim now. Short jobs are fetched ahead, in larger bites; long ones only when a place is
-        free, so that another worker may have them."""
+        free, so that another worker may have them.
+        """
         if self.ledger.backlog > _MOST_BACKLOG:
             return 0
         ahead = min(int(self._rate * _AHEAD), _MOST_AHEAD * self.at_once)
@@ -283,7 +286,9 @@ class Executor:
             self._free.append(held.place)
             del self._running[claim.id]
             self._alone = False
-        if held.why != "lost":
+        if held.why == "lost":
+            emit(JobLost(**_who(self.worker_id, claim)))
+        else:
             self.ledger.end(ended)
         self.totals.busy += ended.seconds
         self._start()
@@ -307,6 +312,11 @@ class Executor:
 
     def _release(self, claim: Claim) -> None:
         self.ledger.end(Ended(claim, "released", reason="draining"))
+
+    def _lost(self, job: int) -> None:
+        # Cancelled rather than only told: a handler that catches every Exception must not go on paying.
+        if held := self._running.get(job):
+            held.cut("lost")
 
     def _ended(self, ended: Ended, state: str | None) -> None:
         if state == "completed" or state == "skipped" or state == "review":  # noqa: PLR1714 - the hot path

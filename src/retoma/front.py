@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Any, Literal, TypedDict, TypeVar
 
+from retoma import embedded, migrate
 from retoma.errors import ConfigurationError, UnknownPipeline
 from retoma.pipeline import Pipeline
 from retoma.settings import Settings
 
 T = TypeVar("T")
 
-_HINT_SECONDS = 0.05
+HINT_SECONDS = 0.02
 
 
 class Front:
@@ -52,10 +53,35 @@ class Front:
         """Whether to notify now: at most one hint per queue in a short while, because a notification takes a
         lock that every committing transaction of the server wants."""
         now = time.monotonic()
-        if now - self._hinted.get(queue, 0.0) < _HINT_SECONDS:
+        if now - self._hinted.get(queue, 0.0) < HINT_SECONDS:
             return False
         self._hinted[queue] = now
         return True
+
+
+def reach(settings: Settings) -> tuple[str, embedded.Embedded | None]:
+    """Where the database is: the one that is set, or the embedded one, which is started."""
+    if settings.database_url:
+        return settings.database_url, None
+    server = embedded.ensure(settings.home)
+    return server.url, server
+
+
+def prepare(settings: Settings, *, upgrade: bool | None) -> tuple[str, embedded.Embedded | None]:
+    """Where the database is, with the right schema.
+
+    The embedded one is upgraded by itself; one that is set is upgraded only when asked.
+    """
+    url, server = reach(settings)
+    try:
+        if upgrade or (upgrade is None and server is not None):
+            migrate.upgrade(url, settings)
+        migrate.require(migrate.status(url, settings))
+    except BaseException:
+        if server is not None:
+            server.release()
+        raise
+    return url, server
 
 
 def _provided(pipeline: Pipeline[Any, Any], providers: Mapping[type, object]) -> dict[str, Any]:

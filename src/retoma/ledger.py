@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import psycopg
 
-from retoma.database import TRANSIENT, Database, connection_options, fetch, fetch_sync, jitter
+from retoma.database import TRANSIENT, Database, SyncDatabase, fetch, fetch_sync, jitter
 from retoma.errors import DatabaseUnreachable, LeaseLost, Unstorable
 from retoma.model import Claim, Ended, NewCheckpoint, Saved
 from retoma.query import Query
@@ -16,7 +16,7 @@ from retoma.steps import AsyncConnection, SyncConnection
 from retoma.store import checkpoints, jobs
 from retoma.telemetry import emit
 from retoma.telemetry.events import DatabaseLost
-from retoma.writer import GroupCommit
+from retoma.writer import GroupCommit, see_through
 
 T = TypeVar("T")
 _Saving = tuple[NewCheckpoint, asyncio.Future[None]]
@@ -24,14 +24,25 @@ _Saving = tuple[NewCheckpoint, asyncio.Future[None]]
 
 class Ledger:
     """The database as a run's memory, and as the place where endings go. *ended* hears what became of each job:
-    its new state, or None when it was no longer ours."""
+    its new state, or None when it was no longer ours; *lost* hears of a job as soon as a save was refused.
+    *transactions* are for the user's own rows: the planner is not told there what to do.
+    """
 
     def __init__(
-        self, database: Database, worker_id: int, *, ended: Callable[[Ended, str | None], None] | None = None
+        self,
+        database: Database,
+        worker_id: int,
+        *,
+        transactions: Database | None = None,
+        ended: Callable[[Ended, str | None], None],
+        lost: Callable[[int], None],
     ) -> None:
         self._database = database
+        self._transactions = transactions or database
+        self._sync: SyncDatabase | None = None
         self._worker_id = worker_id
-        self._tell = ended or (lambda _ended, _state: None)
+        self._tell = ended
+        self._tell_lost = lost
         self._saves: GroupCommit[_Saving] = GroupCommit(self._write_saves, most=200)
         self._endings: GroupCommit[Ended] = GroupCommit(self._write_endings, most=500)
 
@@ -57,8 +68,8 @@ class Ledger:
     async def save(self, checkpoint: NewCheckpoint) -> None:
         written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._saves.put((checkpoint, written))
-        # Shielded: what is paid for is written down even when the one who waits is told to stop.
-        await asyncio.shield(written)
+        # What is paid for is written down, even when the one who waits is told to stop meanwhile.
+        await see_through(written)
 
     async def set_aside(self, claim: Claim, saved: Saved, reason: str) -> None:
         query = checkpoints.set_aside(
@@ -74,22 +85,37 @@ class Ledger:
     async def transact(
         self, checkpoint: Callable[[Any], NewCheckpoint], function: Callable[[AsyncConnection], Awaitable[Any]]
     ) -> None:
-        async with self._database.transaction() as connection:
+        async with self._transactions.transaction() as connection:
             new = checkpoint(await function(connection))
             if not await fetch(connection, checkpoints.save(self._worker_id, [new])):
+                self._tell_lost(new.job_id)
                 raise lease_lost(new)
 
     async def transact_sync(
         self, checkpoint: Callable[[Any], NewCheckpoint], function: Callable[[SyncConnection], Any]
     ) -> None:
+        database = self._blocking()
+        loop = asyncio.get_running_loop()
+
         def whole() -> None:
-            options = connection_options(self._database.settings)
-            with psycopg.connect(self._database.url, **options) as connection, connection.transaction():
+            with database.connection() as connection, connection.transaction():
                 new = checkpoint(function(connection))
                 if not fetch_sync(connection, checkpoints.save(self._worker_id, [new])):
+                    loop.call_soon_threadsafe(self._tell_lost, new.job_id)
                     raise lease_lost(new)
 
         await asyncio.to_thread(whole)
+
+    def _blocking(self) -> SyncDatabase:
+        if self._sync is None:
+            self._sync = SyncDatabase(self._database.url, self._database.settings)
+            self._sync.open()
+        return self._sync
+
+    def close(self) -> None:
+        """Let go of the connections that handlers without async used."""
+        if self._sync is not None:
+            self._sync.close()
 
     # — the statements —
 
@@ -117,6 +143,7 @@ class Ledger:
                 _resolve(written, _refused(new, error))
             return
         for new, written in waiting.values():
+            self._tell_lost(new.job_id)
             _resolve(written, lease_lost(new))
 
     async def _write_endings(self, batch: list[Ended]) -> None:
@@ -150,7 +177,8 @@ class Ledger:
         doubt: Callable[[], Query[T]],
     ) -> None:
         """Write until the database has answered. An acknowledgement that is lost leaves a doubt: then what was
-        written the first time is looked for, before and after it is written again."""
+        written the first time is looked for, before and after it is written again.
+        """
         attempt = 0
         while True:
             try:

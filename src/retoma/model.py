@@ -294,3 +294,30 @@ class Due:
     zone: str
     next_run_at: datetime
     now: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """How the database is doing: what can make a queue slow or unsafe, and who works."""
+
+    version: str
+    fsync: bool
+    full_page_writes: bool
+    synchronous_commit: str
+    autovacuum: bool
+    standby: bool
+    most_connections: int
+    connections: int
+    transaction_seconds: float | None
+    transaction_pid: int | None
+    transaction_name: str | None
+    snapshot_age: int
+    live_rows: int
+    dead_rows: int
+    vacuumed_at: datetime | None
+    workers_alive: int
+    workers_silent: int
+    queues_paused: int
+    oldest_due_seconds: float | None
+    failed_jobs: int
+    echo_seconds: float | None = None

@@ -93,7 +93,11 @@ class Process:
         scale = 1024 * 1024 if sys.platform == "darwin" else 1024
         self._peak = usage.ru_maxrss / scale
         with contextlib.suppress(RuntimeError):  # the loop may be gone with the supervisor
-            loop.call_soon_threadsafe(lambda: self.gone.done() or self.gone.set_result(None))
+            loop.call_soon_threadsafe(self._is_gone)
+
+    def _is_gone(self) -> None:
+        if not self.gone.done():
+            self.gone.set_result(None)
 
     # — speaking to it —
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
@@ -29,6 +29,20 @@ def load(package: str, file: str) -> dict[str, str]:
     text = resources.files(package).joinpath(file).read_text(encoding="utf-8")
     parts = _NAME.split(text)
     return {name: body.strip() for name, body in zip(parts[1::2], parts[2::2], strict=True)}
+
+
+def array(values: Sequence[object]) -> str:
+    """PostgreSQL's own text for an array of numbers, truths, times or texts.
+
+    The driver looks at each element of a list; on the way of every job that is the largest single cost.
+    """
+    return "{" + ",".join(["NULL" if each is None else _quoted(each) for each in values]) + "}"
+
+
+def _quoted(value: object) -> str:
+    if isinstance(value, str):
+        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return str(value) if isinstance(value, int | float) else f'"{value}"'
 
 
 @cache

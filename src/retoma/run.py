@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import contextvars
 import functools
 import time
@@ -16,6 +15,7 @@ from retoma.errors import LeaseLost
 from retoma.isolate import Isolated
 from retoma.model import NewCheckpoint
 from retoma.steps import MISSING, AsyncConnection, Steps, Suspend, SyncConnection, group_of
+from retoma.writer import see_through
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -93,7 +93,8 @@ class Run(_Named):
         at_once: int = 8,
     ) -> list[T]:
         """One step per value, *at_once* at a time, named ``name/key`` (or by position). When some fail, the
-        others are finished and saved first."""
+        others are finished and saved first.
+        """
         room = asyncio.Semaphore(at_once)
         values = list(values)
         names = [f"{name}/{key(value) if key else place}" for place, value in enumerate(values)]
@@ -176,7 +177,8 @@ class SyncRun(_Named):
         self, name: str, function: Callable[[V], T], values: Iterable[V], *, key: Callable[[V], object] | None = None
     ) -> list[T]:
         """One step per value, in order, named ``name/key`` (or by position). When some fail, the others are
-        finished and saved first."""
+        finished and saved first.
+        """
         answers: list[T] = []
         failures: list[tuple[str, BaseException]] = []
         for place, value in enumerate(values):
@@ -237,14 +239,8 @@ async def _call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
 async def in_thread(pool: Threads | None, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """*function* in a thread. A thread cannot be stopped: who is cancelled here waits until it is done, so that
-    its place is not given to another meanwhile; past the time-out the supervisor ends the whole executor."""
+    its place is not given to another meanwhile; past the time-out the supervisor ends the whole executor.
+    """
     context = contextvars.copy_context()
     call = functools.partial(context.run, function, *args, **kwargs)
-    future = asyncio.get_running_loop().run_in_executor(pool, call)
-    try:
-        return await asyncio.shield(future)
-    except asyncio.CancelledError:
-        while not future.done():
-            with contextlib.suppress(asyncio.CancelledError):
-                await asyncio.wait([future])
-        raise
+    return await see_through(asyncio.get_running_loop().run_in_executor(pool, call))

@@ -130,7 +130,12 @@ class Worker:
                 loop.add_signal_handler(each, heard)
         except (RuntimeError, ValueError):  # not in the main thread: whoever runs us there calls stop()
             return lambda: None
-        return lambda: [loop.remove_signal_handler(each) for each in (signal.SIGTERM, signal.SIGINT)] and None
+
+        def restore() -> None:
+            for each in (signal.SIGTERM, signal.SIGINT):
+                loop.remove_signal_handler(each)
+
+        return restore
 
     async def _keep_one(self) -> None:
         """Keep one executor alive, with a pause that grows while it dies young."""

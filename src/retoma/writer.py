@@ -3,15 +3,32 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
 
+async def see_through(future: asyncio.Future[T]) -> T:
+    """What *future* gives. Who is cancelled meanwhile still waits until it is done, and is cancelled then: for work
+    that cannot be stopped, or that would be lost.
+    """
+    try:
+        return await asyncio.shield(future)
+    except asyncio.CancelledError:
+        while not future.done():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait([future])
+        if not future.cancelled():
+            future.exception()  # nobody else will ask for it
+        raise
+
+
 class GroupCommit(Generic[T]):
     """While one statement is on its way the next ones gather, so the batch grows with the load and nobody waits
-    when there is none. *write* gets at most *most* at a time and must not fail for lack of a database."""
+    when there is none. *write* gets at most *most* at a time and must not fail for lack of a database.
+    """
 
     def __init__(self, write: Callable[[list[T]], Awaitable[None]], *, most: int = 500) -> None:
         self._write = write

@@ -108,6 +108,14 @@ def allocate(megabytes: int) -> int:
     return len(bytearray(megabytes * 1_048_576))
 
 
+@isolated(seconds=60, megabytes=128)
+def hoard() -> None:
+    """Fill the memory with small things, to the last byte."""
+    things = []
+    while True:
+        things.append(object())
+
+
 @isolated(seconds=20, megabytes=256)
 def allocate_in_c(megabytes: int) -> None:
     """As a C++ library does it: no memory, a word, abort."""

@@ -1,7 +1,6 @@
 """Whatever happens in a child, only its own call fails, and the failure says why."""
 
 import asyncio
-import gc
 import inspect
 import os
 import pickle
@@ -12,6 +11,7 @@ import textwrap
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError
 from pathlib import Path
 
 import pytest
@@ -145,8 +145,25 @@ def test_limits_of_nothing_are_refused() -> None:
 
 
 def test_a_function_that_the_child_cannot_find_is_a_matter_of_configuration() -> None:
-    with pytest.raises(ConfigurationError, match="could not load isolated_functions.vanished"):
+    with pytest.raises(ConfigurationError, match=r"could not load isolated_functions\.vanished"):
         functions.lost()
+
+
+def test_a_child_that_cannot_start_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutdown()
+    program = tmp_path / "python"
+    program.write_text("#!/bin/sh\necho no python today >&2\nexit 1\n")
+    program.chmod(0o755)
+    with monkeypatch.context() as patch:
+        patch.setattr("multiprocessing.spawn.get_executable", lambda: str(program))
+        with pytest.raises(ConfigurationError, match="exit code 1, no python today"):
+            functions.double(1)
+
+        program.unlink()
+        with pytest.raises(IsolatedFailure, match=r"No child process could be launched: .*No such file"):
+            functions.double(1)
+
+    assert functions.double(1) == 2
 
 
 # ------------------------------------------------------------------ how it may end
@@ -154,7 +171,11 @@ def test_a_function_that_the_child_cannot_find_is_a_matter_of_configuration() ->
 
 @pytest.mark.parametrize(
     ("how", "number", "name"),
-    [("segfault", signal.SIGSEGV, "SIGSEGV"), ("abort", signal.SIGABRT, "SIGABRT"), ("kill", signal.SIGKILL, "SIGKILL")],
+    [
+        ("segfault", signal.SIGSEGV, "SIGSEGV"),
+        ("abort", signal.SIGABRT, "SIGABRT"),
+        ("kill", signal.SIGKILL, "SIGKILL"),
+    ],
 )
 def test_death_by_signal_tells_which_and_the_last_words(how: str, number: int, name: str) -> None:
     with pytest.raises(IsolatedCrash, match=name) as caught:
@@ -211,6 +232,15 @@ def test_three_gigabytes_do_not_fit_in_256_megabytes() -> None:
 
     assert caught.value.peak_megabytes is not None
     assert functions.allocate(200) == 200 * 1_048_576
+
+
+@linux
+def test_memory_full_to_the_last_byte_can_still_be_told() -> None:
+    with pytest.raises(IsolatedMemory, match="128 MB") as caught:
+        functions.hoard()
+
+    assert caught.value.peak_megabytes is not None
+    assert caught.value.peak_megabytes > 64
 
 
 @linux
@@ -345,13 +375,21 @@ def test_a_sigterm_meant_for_the_service_does_not_end_a_call() -> None:
 
 def test_shutdown_ends_calls_and_children_and_the_next_call_starts_anew(tmp_path: Path) -> None:
     told = tmp_path / "pids"
-    thread = threading.Thread(target=lambda: pytest.raises(BaseException, functions.tell_and_hang, str(told)))
+
+    def ask() -> None:
+        with pytest.raises(CancelledError):
+            functions.tell_and_hang(str(told))
+        endings.append("cancelled")
+
+    endings: list[str] = []
+    thread = threading.Thread(target=ask)
     thread.start()
     assert eventually(told.exists)
 
     shutdown()
     thread.join()
 
+    assert endings == ["cancelled"]
     assert gone(int(told.read_text().split()[0]))
     assert functions.double(2) == 4
 
@@ -359,7 +397,6 @@ def test_shutdown_ends_calls_and_children_and_the_next_call_starts_anew(tmp_path
 @linux
 def test_thirty_crashes_leak_no_descriptor() -> None:
     def open_files() -> int:
-        gc.collect()
         return len(os.listdir("/proc/self/fd"))  # noqa: PTH208
 
     shutdown()

@@ -26,6 +26,7 @@ from typing import Any, Literal
 from retoma.isolate.launch import LINUX, memory
 
 OPEN_FILES = 256
+RESERVE_BYTES = 4_000_000
 MEGABYTE = 1_048_576
 
 
@@ -50,7 +51,7 @@ class Reply:
     text: str = ""
     peak_megabytes: float | None = None
     worn: bool = False
-    """The child kept so much memory that the next call deserves a fresh one."""
+    """The child kept so much memory that the next call would have less than a quarter of what it may use."""
 
 
 inside = False
@@ -112,7 +113,7 @@ def perform(target: Target, arguments: bytes, seconds: float) -> Reply:
     return replace(
         reply,
         peak_megabytes=memory("/proc/self/status", "VmHWM"),
-        worn=reply.kind == "memory" or address_space() > _allowance - _megabytes * MEGABYTE // 2,
+        worn=reply.kind == "memory" or address_space() > _allowance - _megabytes * MEGABYTE // 4,
     )
 
 
@@ -128,8 +129,10 @@ def locate(target: Target) -> Callable[..., Any]:
 
 
 def attempt(function: Callable[..., Any], args: Any, kwargs: Any, seconds: float) -> Reply:
+    """Call the function and say how it went."""
     returned = value = None
     used = time.process_time()
+    reserve: bytearray | None = bytearray(RESERVE_BYTES)
     # Processor time runs as many times faster as there are cores. The parent's clock decides; this
     # is for the day when the parent is frozen.
     limit(resource.RLIMIT_CPU, math.ceil(used + seconds * (os.cpu_count() or 1)) + 5)
@@ -141,7 +144,7 @@ def attempt(function: Callable[..., Any], args: Any, kwargs: Any, seconds: float
             returned = True
             return Reply(kind="value", body=pickle.dumps(value))
         finally:
-            # Telling what happened needs memory too.
+            reserve = None  # lifting the limit takes memory, and there may be none left
             limit(resource.RLIMIT_AS, resource.RLIM_INFINITY)
             limit(resource.RLIMIT_CPU, resource.RLIM_INFINITY)
     except MemoryError:

@@ -68,6 +68,11 @@ class Sighting:
         return f"signal {self.signal} ({signal_name(self.signal)})"
 
     @property
+    def unable(self) -> bool:
+        """Whether the child gave up while it started, which the next would do as well."""
+        return not self.ready and self.signal is None
+
+    @property
     def starved(self) -> bool:
         """Whether it died for want of memory: by the kernel's hand, or by its own with a word about it."""
         if self.signal == signal.SIGKILL:
@@ -158,7 +163,7 @@ def explain(call: Call, seen: Sighting) -> Exception:
             next=f"{UNHARMED} Raise seconds= in its @isolated if such inputs are honest work.",
             **seen.evidence,
         )
-    if not seen.ready:
+    if seen.unable:
         said = last_line(seen.tail) or "without a word"
         unstarted = ConfigurationError(f"No child could be started for {call.name}: {seen.died}, {said}.")
         unstarted.add_note(f"In the child:\n{seen.tail}")

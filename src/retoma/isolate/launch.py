@@ -77,7 +77,8 @@ class CleanPopen(popen_spawn_posix.Popen):
             os.close(child_writes)
         self.pid = started.pid
         started.returncode = 0  # we wait for it in poll(); subprocess must not take the exit status away
-        with open(parent_writes, "wb", closefd=False) as pipe:
+        # A child that is dead already will be found so by whoever waits for it.
+        with suppress(BrokenPipeError), open(parent_writes, "wb", closefd=False) as pipe:
             pipe.write(letter)
 
     def _letter(self, process_obj: BaseProcess) -> bytes:
@@ -116,7 +117,9 @@ class CleanPopen(popen_spawn_posix.Popen):
     def tail(self) -> str:
         """The last words of the child, on stdout and stderr."""
         size = os.fstat(self.log).st_size
-        return os.pread(self.log, TAIL_BYTES, max(0, size - TAIL_BYTES)).decode(errors="replace")
+        said = os.pread(self.log, 8 * TAIL_BYTES, max(0, size - 8 * TAIL_BYTES)).decode(errors="replace")
+        # faulthandler ends with every native module by name, which alone can fill the tail.
+        return re.sub(r"^Extension modules: .*\n?", "", said, flags=re.MULTILINE)[-TAIL_BYTES:]
 
     def forget(self, *, above: int = 0) -> None:
         """Empty the log when it holds more than *above* bytes."""

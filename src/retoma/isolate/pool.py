@@ -16,7 +16,7 @@ from typing import Any, cast
 from pebble import ProcessPool
 from pebble.common.types import MultiprocessingContext
 
-from retoma.errors import ConfigurationError
+from retoma.errors import ConfigurationError, IsolatedFailure
 from retoma.isolate.child import Reply, confine, perform
 from retoma.isolate.ending import Call, Sighting, explain, oom_kills, value_of
 from retoma.isolate.launch import Child, Launcher
@@ -142,9 +142,9 @@ class Cell:
             if reply is not None:
                 return self._answer(call, reply)
             self._bury(seen)
-            if seen.begun or seen.overdue or not seen.ready:
+            if seen.begun or seen.overdue or seen.unable:
                 break
-            # It died before it had begun: killed while it idled. That is not this call's fault.
+            # Killed before it had begun, while it idled or loaded: that is not this call's fault.
         raise explain(call, seen)
 
     def _open(self) -> None:
@@ -153,17 +153,25 @@ class Cell:
             return
         self.close()
         launcher = Launcher()
-        self._line, child_end = get_context("spawn").Pipe(duplex=False)
-        self._pool = ProcessPool(
+        line, child_end = get_context("spawn").Pipe(duplex=False)
+        pool = ProcessPool(
             max_workers=1,
             initializer=confine,
             initargs=(child_end, os.getpid(), self._megabytes),
             context=cast(MultiprocessingContext, launcher),  # it has all that pebble uses of one
         )
         with child_end:
-            if not self._pool.active or launcher.child is None:  # to ask is to start
-                raise OSError("no child process could be launched")
-        self._child, self._ready, self._calls = launcher.child, False, 0
+            try:
+                assert pool.active  # to ask is to start
+                assert launcher.child is not None
+            except Exception as error:
+                line.close()
+                raise IsolatedFailure(
+                    f"No child process could be launched: {error.__cause__ or error}.",
+                    next="Look at the limits of this machine: processes, memory, open files.",
+                ) from error
+        self._pool, self._line, self._child = pool, line, launcher.child
+        self._ready, self._calls = False, 0
 
     def close(self) -> None:
         """Kill the child, if there is one, and forget it."""
@@ -172,12 +180,18 @@ class Cell:
             self._pool.join()
             self._pool = None
             self._line.close()
+            # By hand: pebble's pools refer to themselves, and would hold the descriptors until a collection.
+            self._child.launched.close()
 
     def _follow(self, call: Call, seen: Sighting) -> Reply | None:
         """The child's reply, or nothing when it died or must be killed."""
         assert self._pool is not None
         wake = threading.Event()
-        answer = self._pool.schedule(perform, args=(call.target, call.arguments, call.seconds))
+        try:
+            answer = self._pool.schedule(perform, args=(call.target, call.arguments, call.seconds))
+        except RuntimeError:  # the child has died this very moment
+            self._look(call, seen)
+            return None
         for future in (answer, call.future):
             future.add_done_callback(lambda _: wake.set())
         while not wake.wait(TICK):
@@ -194,8 +208,9 @@ class Cell:
     def _look(self, call: Call, seen: Sighting) -> None:
         with suppress(EOFError, OSError):
             while self._line.poll():
+                word = self._line.recv_bytes()
                 self._ready = True
-                if self._line.recv_bytes() == b"begun":
+                if word == b"begun":
                     # By a clock that nobody sets; pebble's own time-out follows the wall clock.
                     seen.begun, seen.deadline = True, time.monotonic() + call.seconds
         seen.ready = self._ready
@@ -213,9 +228,9 @@ class Cell:
         """Write down what the child died of."""
         if not seen.overdue:
             seen.exit_code = self._child.exitcode
-        self.close()
         launched = self._child.launched
         seen.tail = launched.tail()
+        self.close()
         seen.peak_megabytes = max(launched.peak_megabytes or 0, seen.peak_megabytes or 0) or None
 
 

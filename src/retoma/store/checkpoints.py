@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from retoma.model import Checkpoint, NewCheckpoint, Saved
-from retoma.query import Query, load
+from retoma.query import Query, array, load
 
 SQL = load("retoma.store.queries", "checkpoints.sql")
 
@@ -26,14 +26,14 @@ def save(worker_id: int, new: Sequence[NewCheckpoint]) -> Query[tuple[int, str]]
     """*new* must come in the order of their jobs' ids: that is the order of the locks."""
     params = {
         "worker_id": worker_id,
-        "jobs": [each.job_id for each in new],
-        "fences": [each.fence for each in new],
-        "steps": [each.step for each in new],
-        "saved_values": [each.value for each in new],
-        "checksums": [each.checksum for each in new],
-        "fingerprints": [each.fingerprint for each in new],
-        "input_hashes": [each.input_hash for each in new],
-        "seconds": [each.seconds for each in new],
+        "jobs": array([each.job_id for each in new]),
+        "fences": array([each.fence for each in new]),
+        "steps": array([each.step for each in new]),
+        "saved_values": array([each.value for each in new]),
+        "checksums": array([each.checksum for each in new]),
+        "fingerprints": array([each.fingerprint for each in new]),
+        "input_hashes": array([each.input_hash for each in new]),
+        "seconds": array([each.seconds for each in new]),
     }
     return Query(SQL["save"], _job_and_step, params)
 

@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from retoma.model import Claim, Ended, Job, Receipt, Recovered
-from retoma.query import Query, load
+from retoma.query import Query, array, load
 
 SQL = load("retoma.store.queries", "jobs.sql")
 
@@ -103,18 +103,18 @@ def end(worker_id: int, endings: Sequence[Ended]) -> Query[tuple[int, str]]:
     """*endings* must come in the order of their jobs' ids: that is the order of the locks."""
     params = {
         "worker_id": worker_id,
-        "ids": [each.claim.id for each in endings],
-        "fences": [each.claim.fence for each in endings],
-        "endings": [each.ending for each in endings],
-        "again": [each.again for each in endings],
-        "delays": [each.delay for each in endings],
-        "untils": [each.until for each in endings],
-        "outputs": [each.output for each in endings],
-        "reasons": [each.reason for each in endings],
-        "errors": [each.error for each in endings],
-        "steps": [each.step for each in endings],
-        "signals": [each.signals for each in endings],
-        "seconds": [each.seconds for each in endings],
+        "ids": array([each.claim.id for each in endings]),
+        "fences": array([each.claim.fence for each in endings]),
+        "endings": array([each.ending for each in endings]),
+        "again": array([each.again for each in endings]),
+        "delays": array([each.delay for each in endings]),
+        "untils": array([each.until for each in endings]),
+        "outputs": array([each.output for each in endings]),
+        "reasons": array([each.reason for each in endings]),
+        "errors": array([each.error for each in endings]),
+        "steps": array([each.step for each in endings]),
+        "signals": array([each.signals for each in endings]),
+        "seconds": array([each.seconds for each in endings]),
     }
     return Query(SQL["end"], _id_and_state, params)
 

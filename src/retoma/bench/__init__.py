@@ -1,0 +1,219 @@
+"""Our own figures, measured on this machine, as JSON; ratios to what plain SQL can do in the same run."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import platform
+import statistics
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from importlib.metadata import version
+from typing import Any
+
+import psycopg
+
+from retoma import Settings, migrate
+from retoma.app import reach
+from retoma.bench import figures, limit
+from retoma.bench.machine import server_cpu, worker
+from retoma.bench.program import STEPS, app, clock, nap, noop, steps
+from retoma.store import workers
+
+Figures = dict[str, Any]
+
+
+async def bulk_enqueue(jobs: int) -> Figures:
+    """Jobs queued per second, many at a time."""
+    began = time.perf_counter()
+    await app.enqueue_many(noop, range(jobs))
+    return {"jobs": jobs, "per_second": round(jobs / (time.perf_counter() - began))}
+
+
+async def single_enqueue(jobs: int) -> Figures:
+    """Jobs queued per second, each awaited before the next."""
+    await app.enqueue(noop, 0)
+    began = time.perf_counter()
+    for number in range(jobs):
+        await app.enqueue(noop, number)
+    return {"jobs": jobs, "per_second": round(jobs / (time.perf_counter() - began))}
+
+
+async def _until(done: Callable[[figures.Counts], bool], *, limit: float = 300.0) -> None:
+    async with asyncio.timeout(limit):
+        while not done((await app.fetch(figures.counts()))[0]):
+            await asyncio.sleep(0.05)
+
+
+async def noop_jobs(jobs: int, *, processes: int = 1, waiting: int = 0) -> Figures:
+    """Jobs that do nothing, from the first claim to the last ending; *waiting* more are in the queue."""
+    await _act(figures.preload(jobs + waiting))
+    await _quiet()
+    async with await psycopg.AsyncConnection.connect(app.database.url) as connection:
+        backend = connection.info.backend_pid
+        before, wal = server_cpu(backend), (await app.fetch(figures.written()))[0]
+        with worker(app.database.url, processes=processes) as running:
+            await _until(lambda now: now.completed >= jobs)
+        after, wal_after = server_cpu(backend), (await app.fetch(figures.written()))[0]
+    pace = (await app.fetch(figures.pace()))[0]
+    found = {
+        "jobs": pace.jobs,
+        "waiting": waiting,
+        "executors": processes,
+        "per_second": round(pace.jobs / (pace.seconds or 1)),
+        "worker_cpu_ms_per_job": round(1000 * running.cpu_seconds / pace.jobs, 4),
+        "wal_bytes_per_job": round((wal_after - wal) / pace.jobs),
+        "peak_megabytes_of_one_process": round(running.peak_megabytes),
+    }
+    if before is not None and after is not None:
+        found["server_cpu_ms_per_job"] = round(1000 * (after - before) / pace.jobs, 4)
+    return found
+
+
+async def pickup(jobs: int) -> Figures:
+    """Milliseconds from the enqueue's return to the handler's first line, with an idle worker."""
+    with worker(app.database.url, at_once=10):
+        warm = await app.enqueue(clock, 0)
+        await app.wait(warm.id, timeout=60)
+        waits = []
+        for number in range(jobs):
+            await asyncio.sleep(0.05)
+            queued = await app.enqueue(clock, number)
+            at = time.monotonic()
+            await app.wait(queued.id, timeout=30, every=0.02)
+            waits.append(1000 * (await app.output(clock, queued.id) - at))
+    waits.sort()
+    return {
+        "jobs": jobs,
+        "p50_ms": round(statistics.median(waits), 2),
+        "p99_ms": round(waits[min(jobs - 1, int(jobs * 0.99))], 2),
+    }
+
+
+async def durable_steps(jobs: int) -> Figures:
+    """Steps saved per second, jobs of ten steps, a hundred at once."""
+    await app.enqueue_many(steps, range(jobs))
+    with worker(app.database.url) as running:
+        await _until(lambda now: now.completed >= jobs)
+    pace = (await app.fetch(figures.pace()))[0]
+    return {
+        "jobs": jobs,
+        "steps_per_second": round(STEPS * pace.jobs / (pace.seconds or 1)),
+        "worker_cpu_ms_per_step": round(1000 * running.cpu_seconds / pace.jobs / STEPS, 4),
+    }
+
+
+async def recovery(jobs: int) -> Figures:
+    """Seconds from kill -9 of an executor until its jobs are claimed again, its supervisor alive."""
+    await app.enqueue_many(nap, [600.0] * jobs)
+    with worker(app.database.url, at_once=jobs):
+        await _until(lambda now: now.running >= jobs)
+        await asyncio.sleep(0.5)
+        alive = await app.fetch(workers.all())
+        since = (await app.fetch(figures.clock()))[0]
+        _kill(alive[0].pid)
+        async with asyncio.timeout(60):
+            while (again := (await app.fetch(figures.claimed_again(since)))[0]).jobs < jobs:
+                await asyncio.sleep(0.05)
+        for job in await app.jobs(state="running", limit=jobs):
+            await app.cancel(job.id)
+        await _until(lambda now: now.running == 0)
+    return {
+        "jobs": jobs,
+        "first_seconds": round(again.first_seconds or 0, 3),
+        "last_seconds": round(again.last_seconds or 0, 3),
+    }
+
+
+async def heartbeat(jobs: int) -> Figures:
+    """Milliseconds of one heartbeat for an executor that holds *jobs* jobs."""
+    said = workers.hello(
+        label="bench", host="-", pid=0, version="-", queues=[], pipelines=[], at_once=jobs, lease=60
+    )
+    worker_id = (await app.fetch(said))[0]
+    await _act(figures.preload(jobs))
+    await _act(figures.take_all(worker_id))
+    beats = 50
+    began = time.perf_counter()
+    for _ in range(beats):
+        await app.fetch(workers.heartbeat([workers.Pulse(worker_id)]))
+        await app.fetch(workers.cancelling([worker_id]))
+    return {"jobs_held": jobs, "ms_per_beat": round(1000 * (time.perf_counter() - began) / beats, 2), "statements": 2}
+
+
+def _kill(pid: int) -> None:
+    import os  # noqa: PLC0415
+    import signal  # noqa: PLC0415
+
+    os.kill(pid, signal.SIGKILL)
+
+
+async def _act(query: Any) -> None:
+    async with app.database.connection() as connection:
+        await connection.execute("set statement_timeout = 0")
+        await connection.execute(query.sql, query.params)
+
+
+async def _quiet() -> None:
+    async with app.database.connection() as connection:
+        await connection.execute("set statement_timeout = 0")
+        await connection.execute("vacuum analyze retoma.jobs")
+        await connection.execute("checkpoint")
+
+
+def plan(*, quick: bool) -> dict[str, Callable[[], Awaitable[Figures]]]:
+    """The measurements, in order; *quick* is a tenth of the work."""
+    part = 10 if quick else 1
+    deep = 1_000_000 // part
+    return {
+        "limit_noop_jobs": lambda: limit.noop_jobs(20_000 // part),
+        "limit_steps": lambda: limit.steps(5_000 // part),
+        "bulk_enqueue": lambda: bulk_enqueue(20_000 // part),
+        "single_enqueue": lambda: single_enqueue(2_000 // part),
+        "noop_jobs": lambda: noop_jobs(20_000 // part),
+        "noop_jobs_two_executors": lambda: noop_jobs(20_000 // part, processes=2),
+        "pickup": lambda: pickup(200 // part),
+        "durable_steps": lambda: durable_steps(1_000 // part),
+        "recovery": lambda: recovery(10),
+        "noop_jobs_deep": lambda: noop_jobs(20_000 // part, waiting=deep),
+        "heartbeat": lambda: heartbeat(10_000),
+    }
+
+
+async def measure(names: list[str], *, quick: bool) -> Figures:
+    """Run the measurements called *names* (all, when none are) in a database that is emptied for each."""
+    found: Figures = {"retoma": version("retoma"), "python": platform.python_version()}
+    async with app:
+        async with app.database.connection() as connection:
+            found["postgresql"] = connection.info.server_version
+        for name, measurement in plan(quick=quick).items():
+            if names and name not in names:
+                continue
+            await _act(figures.clear())
+            sys.stderr.write(f"{name} … ")
+            sys.stderr.flush()
+            found[name] = await measurement()
+            sys.stderr.write(f"{found[name]}\n")
+        await _act(figures.clear())
+    return found
+
+
+def main(*, only: tuple[str, ...] = (), quick: bool = False) -> None:
+    """Measure in a database of our own, and print JSON on standard output."""
+    settings = Settings.load()
+    url, server = reach(settings)
+    name = f"{url.rpartition('/')[0]}/retoma_bench"
+    try:
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute("drop database if exists retoma_bench with (force)")
+            connection.execute("create database retoma_bench")
+        migrate.upgrade(name, settings)
+        app.front.settings = settings.model_copy(update={"database_url": name})
+        found = asyncio.run(measure(list(only), quick=quick))
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute("drop database if exists retoma_bench with (force)")
+    finally:
+        if server is not None:
+            server.release()
+    sys.stdout.write(json.dumps(found, indent=2) + "\n")

@@ -1,0 +1,85 @@
+"""What the measurements ask of the tables, as queries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from retoma.query import Query, load
+
+SQL = load("retoma.bench.queries", "figures.sql")
+
+
+class Pace(NamedTuple):
+    """So many jobs in so many seconds."""
+
+    jobs: int
+    seconds: float | None
+
+
+class Again(NamedTuple):
+    """Jobs that were claimed a second time, and how long after the kill."""
+
+    jobs: int
+    first_seconds: float | None
+    last_seconds: float | None
+
+
+class Counts(NamedTuple):
+    """How many jobs are done, and how many run."""
+
+    completed: int
+    running: int
+
+
+def _when(now: datetime) -> datetime:
+    return now
+
+
+def _row(*columns: object) -> tuple[object, ...]:
+    return columns
+
+
+def clear() -> Query[tuple[object, ...]]:
+    return Query(SQL["clear"], _row)
+
+
+def preload(jobs: int) -> Query[tuple[object, ...]]:
+    return Query(SQL["preload"], _row, {"jobs": jobs})
+
+
+def pace() -> Query[Pace]:
+    return Query(SQL["pace"], Pace)
+
+
+def claimed_again(since: datetime) -> Query[Again]:
+    return Query(SQL["claimed_again"], Again, {"since": since})
+
+
+def clock() -> Query[datetime]:
+    return Query(SQL["clock"], _when)
+
+
+def counts() -> Query[Counts]:
+    return Query(SQL["counts"], Counts)
+
+
+def written() -> Query[float]:
+    return Query(SQL["written"], float)
+
+
+def take_all(worker_id: int) -> Query[tuple[object, ...]]:
+    return Query(SQL["take_all"], _row, {"worker_id": worker_id})
+
+
+def raw_claim(limit: int) -> Query[tuple[object, ...]]:
+    return Query(SQL["raw_claim"], _row, {"limit": limit})
+
+
+def raw_end(ids: Sequence[int]) -> Query[tuple[object, ...]]:
+    return Query(SQL["raw_end"], _row, {"ids": list(ids)})
+
+
+def raw_step(job_id: int, step: str) -> Query[tuple[object, ...]]:
+    return Query(SQL["raw_step"], _row, {"job_id": job_id, "step": step})

@@ -1,0 +1,60 @@
+"""Processor time: of a worker and all it started, and of the database's server when it is on this machine."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+_TICK = os.sysconf("SC_CLK_TCK")
+
+
+class WorkerProcess:
+    """A ``retoma worker`` for the measured jobs, and what it used."""
+
+    def __init__(self, environment: dict[str, str], *, processes: int, at_once: int) -> None:
+        command = [sys.executable, "-m", "retoma", "worker", "--app", "retoma.bench.program:app"]
+        command += ["--processes", str(processes), "--at-once", str(at_once)]
+        self._popen = subprocess.Popen(command, env={**os.environ, **environment}, stdin=subprocess.DEVNULL)
+        self.cpu_seconds = 0.0
+        self.peak_megabytes = 0.0
+
+    def stop(self) -> None:
+        """End it gracefully; its processor time, executors included, is known afterwards."""
+        if self._popen.returncode is not None:
+            return
+        self._popen.send_signal(signal.SIGTERM)
+        _, status, usage = os.wait4(self._popen.pid, 0)
+        self._popen.returncode = os.waitstatus_to_exitcode(status)
+        self.cpu_seconds = usage.ru_utime + usage.ru_stime
+        self.peak_megabytes = usage.ru_maxrss / 1024
+
+
+@contextmanager
+def worker(url: str, *, processes: int = 1, at_once: int = 100) -> Iterator[WorkerProcess]:
+    """A worker for as long as the block lasts."""
+    running = WorkerProcess({"DATABASE_URL": url, "RETOMA_LOG_LEVEL": "error"}, processes=processes, at_once=at_once)
+    try:
+        yield running
+    finally:
+        running.stop()
+
+
+def server_cpu(backend: int) -> float | None:
+    """Processor seconds so far of the server that *backend* belongs to; None when it is not on this machine."""
+    try:
+        parent = int(_stat(backend)[1])
+        whole = sum(float(each) for each in _stat(parent)[11:15])
+        for each in Path(f"/proc/{parent}/task/{parent}/children").read_text().split():
+            whole += sum(float(part) for part in _stat(int(each))[11:13])
+    except (OSError, ValueError, IndexError):
+        return None
+    return whole / _TICK
+
+
+def _stat(pid: int) -> list[str]:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()

@@ -1,0 +1,66 @@
+-- What the measurements ask of the tables themselves: their own clock, not ours.
+
+-- name: clear
+truncate retoma.jobs, retoma.attempts, retoma.checkpoints, retoma.signals, retoma.workers, retoma.lanes,
+         retoma.slots, retoma.queues, retoma.schedules;
+
+-- name: preload
+-- Many waiting jobs, without the cost of queueing them one by one.
+insert into retoma.jobs (queue, pipeline, max_attempts, timeout_seconds, input)
+select 'bench-noop', 'bench-noop', 3, 120, number::text::json
+  from generate_series(1, %(jobs)s::integer) as number;
+
+-- name: pace
+-- Jobs per second from the first claim to the last ending.
+select count(*) as jobs,
+       extract(epoch from max(job.finished_at) - min(job.claimed_at))::float8 as seconds
+  from retoma.jobs as job
+ where job.state = 'completed';
+
+-- name: claimed_again
+-- How long after a moment the first and the last of the abandoned jobs were claimed by somebody else.
+select count(*) as jobs,
+       extract(epoch from min(job.claimed_at) - %(since)s::timestamptz)::float8 as first_seconds,
+       extract(epoch from max(job.claimed_at) - %(since)s::timestamptz)::float8 as last_seconds
+  from retoma.jobs as job
+ where job.fence > 1;
+
+-- name: clock
+select clock_timestamp() as now;
+
+-- name: counts
+select count(*) filter (where job.state = 'completed') as completed,
+       count(*) filter (where job.state = 'running') as running
+  from retoma.jobs as job;
+
+-- name: written
+-- Bytes of write-ahead log so far.
+select (pg_current_wal_lsn() - '0/0'::pg_lsn)::float8 as bytes;
+
+-- name: take_all
+-- Ten thousand jobs in the hands of one worker.
+update retoma.jobs as job
+   set state = 'running', worker_id = %(worker_id)s::bigint, fence = 1, attempt = 1, claimed_at = now()
+ where job.state = 'queued';
+
+-- name: raw_claim
+-- The least that is a claim: what any engine on one PostgreSQL must at least do.
+update retoma.jobs as job
+   set state = 'running', fence = job.fence + 1, worker_id = 1, claimed_at = now()
+  from (select ready.id
+          from retoma.jobs as ready
+         where ready.queue = 'bench-noop' and ready.state = 'queued' and ready.lane_id = 0
+         order by ready.priority, ready.run_at, ready.id
+         limit %(limit)s::integer
+           for update skip locked) as pick
+ where job.id = pick.id
+returning job.id, job.input::text;
+
+-- name: raw_end
+update retoma.jobs as job
+   set state = 'completed', worker_id = null, finished_at = now()
+ where job.id = any (%(ids)s::bigint[]) and job.worker_id = 1;
+
+-- name: raw_step
+insert into retoma.checkpoints (job_id, step, value, checksum, fingerprint, fence)
+values (%(job_id)s::bigint, %(step)s::text, '1', '', '', 1);

@@ -1,0 +1,38 @@
+"""The retoma command. Nothing is imported here but Click: a command's own file is, when it is used."""
+
+import click
+
+from retoma.cli.root import Root
+
+_COMMANDS = {
+    "Start here": {
+        "demo": ("retoma.cli.demo:demo", "See a worker killed twice and nothing done again."),
+        "up": ("retoma.cli.work:up", "A database and a worker in one command, until Ctrl-C."),
+        "doctor": ("retoma.cli.doctor:doctor", "Check the database, the schema and the workers."),
+    },
+    "Run": {
+        "db": ("retoma.cli.db:db", "Bring the tables up or down, or print the SQL."),
+        "worker": ("retoma.cli.work:worker", "Work on jobs until told to stop."),
+        "enqueue": ("retoma.cli.work:enqueue", "Queue one job."),
+        "prune": ("retoma.cli.look:prune", "Remove jobs that ended long ago."),
+        "bench": ("retoma.cli.bench:bench", "Measure this machine."),
+    },
+    "Look and act": {
+        "job": ("retoma.cli.job:job", "Jobs: list, show, retry, cancel, restart, signal, export."),
+        "queue": ("retoma.cli.queue:queue", "Queues: list, pause, resume, limit a lane."),
+        "schedule": ("retoma.cli.schedule:schedule", "Schedules: list, run, pause, resume, remove."),
+        "workers": ("retoma.cli.look:workers", "Who works, and since when."),
+        "metrics": ("retoma.cli.look:metrics", "The seven figures of a worker."),
+    },
+}
+
+
+@click.group(cls=Root, sections=_COMMANDS)
+@click.version_option(package_name="retoma", message="retoma %(version)s")
+@click.option("--debug", is_flag=True, expose_value=False, help="Show where an unexpected error came from.")
+def main() -> None:
+    """Durable work over documents, on PostgreSQL alone.
+
+    DATABASE_URL says which PostgreSQL to use. Without it a server is started in the folder .retoma, and shared by
+    every command that is run beside it.
+    """

@@ -1,0 +1,118 @@
+"""retoma db: the tables, up and down."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import click
+
+from retoma.cli import door, show
+
+if TYPE_CHECKING:
+    from retoma.settings import Settings
+
+
+@click.group()
+def db() -> None:
+    """The tables: bring them up or down, or print the SQL that would."""
+
+
+@db.command()
+@click.option("--to", metavar="REVISION", default="head", help="Stop at this revision instead of the newest.")
+def upgrade(to: str) -> None:
+    """Bring the tables up to what this version of Retoma needs.
+
+    Does nothing when they are there already. Several at the same time wait for each other.
+    """
+    from retoma import migrate
+
+    with _database() as (url, settings):
+        before = migrate.status(url, settings).current
+        migrate.upgrade(url, settings, to=to)
+        after = migrate.status(url, settings).current
+    if before == after:
+        show.talk(f"The tables are at revision {after or 'base'} already.")
+    else:
+        show.talk(f"The tables went from {before or 'nothing'} to revision {after or 'base'}.")
+
+
+@db.command()
+@click.option("--to", metavar="REVISION", required=True, help="The revision to go back to; 'base' removes all.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def downgrade(to: str, *, yes: bool) -> None:
+    """Take the tables back to an earlier revision. What they hold may be lost."""
+    import sys
+
+    from retoma import migrate
+    from retoma.errors import ConfigurationError
+
+    with _database() as (url, settings):
+        before = migrate.status(url, settings).current
+        if not yes and not sys.stdin.isatty():
+            raise ConfigurationError(
+                f"Going from revision {before or 'base'} back to {to} may delete jobs, and nobody is here to ask.",
+                next="the same with --yes.",
+            )
+        if not yes:
+            click.confirm(f"Go from revision {before or 'base'} back to {to}, and delete what it added?", abort=True)
+        migrate.downgrade(url, settings, to=to)
+        after = migrate.status(url, settings).current
+    show.talk(f"The tables went from {before or 'nothing'} to {after or 'nothing'}.")
+
+
+@db.command()
+@click.option("--down", is_flag=True, help="The way back, from the newest revision to nothing.")
+@click.option("--from", "start", metavar="REVISION", default="base", help="Where the tables are now.")
+def sql(start: str, *, down: bool) -> None:
+    """Print the SQL of an upgrade, for those who run it by other means. Needs no database."""
+    from retoma import migrate
+
+    with _revisions():
+        click.echo(migrate.sql(start=start, down=down), nl=False)
+
+
+@db.command()
+@show.as_json
+def status(*, as_json: bool) -> None:
+    """Which revision the tables have, and which one this version needs. Exit code 2 when they differ."""
+    from retoma import migrate
+
+    with _database() as (url, settings):
+        found = migrate.status(url, settings)
+    said = {"current": found.current, "head": found.head, "ready": found.ready}
+    if as_json:
+        show.print_json(said)
+    else:
+        show.fields(said)
+    migrate.require(found)
+
+
+@contextmanager
+def _database() -> Iterator[tuple[str, Settings]]:
+    """The database's address; the embedded server is kept up meanwhile."""
+    from retoma.app import reach
+
+    settings = door.settings()
+    url, server = reach(settings)
+    try:
+        with _revisions():
+            yield url, settings
+    finally:
+        if server is not None:
+            server.release()
+
+
+@contextmanager
+def _revisions() -> Iterator[None]:
+    """Say in our own words that there is no such revision."""
+    from alembic.util import CommandError
+
+    from retoma.errors import ConfigurationError
+    from retoma.migrate import HEAD
+
+    try:
+        yield
+    except CommandError as error:
+        raise ConfigurationError(f"{error}.", next=f"The newest revision is {HEAD}, the oldest is 'base'.") from None

@@ -1,0 +1,58 @@
+"""How a command comes in: by the front door, with the settings of the environment."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+from retoma.cli.show import talk
+
+if TYPE_CHECKING:
+    from retoma.app import Retoma
+    from retoma.settings import Settings
+
+T = TypeVar("T")
+
+app_option = click.option(
+    "--app",
+    "reference",
+    metavar="MODULE:ATTRIBUTE",
+    help="Your program, such as myapp:app or path/to/myapp.py:app (RETOMA_APP).",
+)
+
+
+def settings() -> Settings:
+    """The settings as they are now."""
+    from retoma.settings import Settings
+
+    found = Settings.load()
+    if not found.database_url and not (found.home / "secret.json").exists():
+        talk(f"DATABASE_URL is not set: a PostgreSQL of its own is made in {found.home}.")
+    return found
+
+
+def ask(question: Callable[[Retoma], Awaitable[T]]) -> T:
+    """The answer to *question*, put to an open app that has no pipelines."""
+    from retoma.app import Retoma
+
+    async def asked() -> T:
+        async with Retoma(settings=settings()) as app:
+            return await question(app)
+
+    return asyncio.run(asked())
+
+
+def reference_of(given: str | None) -> str:
+    """Where the user's program is: on the command line, else in RETOMA_APP."""
+    from retoma.errors import ConfigurationError
+    from retoma.settings import Settings
+
+    found = given or Settings.load().app
+    if not found:
+        raise ConfigurationError(
+            "Nobody said which program to use.", next="--app myapp:app, or set RETOMA_APP=myapp:app."
+        )
+    return found

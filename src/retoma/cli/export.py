@@ -1,0 +1,44 @@
+"""Jobs as a file: JSON lines, or CSV."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TextIO
+
+from retoma.cli.show import plain
+from retoma.errors import ConfigurationError
+from retoma.model import Job
+
+
+def write(jobs: Sequence[Job], output: Path | None) -> None:
+    """Write *jobs* to the file, or to standard output as JSON lines."""
+    if output is None:
+        _json_lines(jobs, sys.stdout)
+        return
+    try:
+        # csv writes its own line ends.
+        with output.open("w", encoding="utf-8", newline="") as file:
+            (_csv if output.suffix == ".csv" else _json_lines)(jobs, file)
+    except OSError as error:
+        raise ConfigurationError(
+            f"{output} cannot be written: {error.strerror}.", next="Name a file in a folder of yours."
+        ) from None
+
+
+def _json_lines(jobs: Sequence[Job], file: TextIO) -> None:
+    for job in jobs:
+        file.write(json.dumps(plain(job), ensure_ascii=False) + "\n")
+
+
+def _csv(jobs: Sequence[Job], file: TextIO) -> None:
+    names = [field.name for field in dataclasses.fields(Job)]
+    rows = csv.writer(file)
+    rows.writerow(names)
+    for job in jobs:
+        said = plain(job) | {"input": job.input, "output": job.output}
+        rows.writerow([said[name] for name in names])

@@ -1,0 +1,199 @@
+"""retoma job: look at jobs and act on them. The dead letters are those with --state failed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from retoma.cli import door, show
+from retoma.cli.values import JSON
+
+if TYPE_CHECKING:
+    from retoma.app import Retoma
+    from retoma.model import Attempt, Checkpoint, Job
+
+_STATES = ("queued", "running", "completed", "skipped", "failed", "review", "cancelled")
+_state = click.option("--state", type=click.Choice(_STATES), help="Only jobs in this state.")
+_pipeline = click.option("--pipeline", metavar="NAME", help="Only jobs of this pipeline.")
+_ids = click.argument("ids", type=int, nargs=-1, metavar="ID...")
+
+
+def _first_line(text: str | None) -> str:
+    return (text or "").partition("\n")[0]
+
+
+_JOB: show.Columns[Job] = {
+    "id": lambda job: job.id,
+    "state": lambda job: job.state,
+    "reason": lambda job: job.reason,
+    "pipeline": lambda job: job.pipeline,
+    "key": lambda job: job.key,
+    "attempt": lambda job: f"{job.attempt}/{job.max_attempts}",
+    "worker": lambda job: job.worker,
+    "created": lambda job: job.created_at,
+    "finished": lambda job: job.finished_at,
+    "error": lambda job: _first_line(job.error),
+}
+_ATTEMPT: show.Columns[Attempt] = {
+    "attempt": lambda attempt: attempt.attempt,
+    "ending": lambda attempt: attempt.ending,
+    "reason": lambda attempt: attempt.reason,
+    "step": lambda attempt: attempt.step,
+    "worker": lambda attempt: attempt.worker,
+    "claimed": lambda attempt: attempt.claimed_at,
+    "seconds": lambda attempt: _short(attempt.seconds),
+    "error": lambda attempt: _first_line(attempt.error),
+}
+_CHECKPOINT: show.Columns[Checkpoint] = {
+    "step": lambda checkpoint: checkpoint.step,
+    "generation": lambda checkpoint: checkpoint.generation,
+    "saved": lambda checkpoint: checkpoint.saved_at,
+    "seconds": lambda checkpoint: _short(checkpoint.seconds),
+    "set aside": lambda checkpoint: checkpoint.reason if checkpoint.set_aside_at else None,
+    "value": lambda checkpoint: checkpoint.value,
+}
+
+
+def _short(seconds: float | None) -> str | None:
+    return None if seconds is None else f"{seconds:.3f}"
+
+
+@click.group()
+def job() -> None:
+    """Jobs: look at them, and act on them. The dead letters are 'job list --state failed'."""
+
+
+@job.command()
+@_state
+@_pipeline
+@click.option("--queue", metavar="NAME", help="Only jobs of this queue.")
+@click.option("--key", help="Only jobs with this key.")
+@click.option("--before", type=int, metavar="ID", help="Only jobs older than this one: the next page.")
+@click.option("--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="How many at most.")
+@show.as_json
+def list(*, as_json: bool, **wanted: Any) -> None:
+    """Jobs, the newest first."""
+    found = door.ask(lambda app: app.jobs(**wanted))
+    if as_json:
+        show.print_json(found)
+        return
+    show.table(found, _JOB, nothing="There is no such job.")
+    if show.in_terminal() and len(found) == wanted["limit"]:
+        show.talk(f"There may be more: --before {found[-1].id}")
+
+
+@job.command(name="show")
+@click.argument("id", type=int)
+@show.as_json
+def show_one(id: int, *, as_json: bool) -> None:
+    """One job: where it stands, how each attempt ended, what its steps saved."""
+
+    async def look(app: Retoma) -> tuple[Job, Sequence[Attempt], Sequence[Checkpoint]]:
+        return await app.job(id), await app.attempts(id), await app.checkpoints(id)
+
+    found, attempts, checkpoints = door.ask(look)
+    if as_json:
+        show.print_json({**show.plain(found), "attempts": attempts, "checkpoints": checkpoints})
+        return
+    known = {name: value for name, value in vars_of(found).items() if value is not None and name != "error"}
+    show.fields(known)
+    for title, rows, columns in (("Attempts", attempts, _ATTEMPT), ("Checkpoints", checkpoints, _CHECKPOINT)):
+        click.echo(f"\n{title}" if show.in_terminal() else f"\n{title.lower()}")
+        show.table(rows, columns, nothing="  none yet")
+    if found.error:
+        click.echo(f"\n{'Error' if show.in_terminal() else 'error'}\n{found.error}")
+
+
+def vars_of(found: Job) -> dict[str, Any]:
+    """The fields of a job, in their order."""
+    return {name: getattr(found, name) for name in found.__slots__}
+
+
+@job.command()
+@_ids
+@click.option("--all-failed", is_flag=True, help="Every failed job.")
+@_pipeline
+@click.option("--attempts", type=click.IntRange(min=1), metavar="N", help="Allow this many more attempts.")
+def retry(ids: tuple[int, ...], pipeline: str | None, attempts: int | None, *, all_failed: bool) -> None:
+    """Try failed, cancelled or reviewed jobs again. Steps that are done are not done again."""
+    if bool(ids) == all_failed or (pipeline and not all_failed):
+        raise click.UsageError("Name jobs by their ids, or say --all-failed (and perhaps --pipeline), not both.")
+
+    async def ask(app: Retoma) -> int:
+        chosen = [each.id for each in await _every(app, state="failed", pipeline=pipeline)] if all_failed else ids
+        return await _each(chosen, lambda id: app.retry(id, attempts=attempts))
+
+    _leave(door.ask(ask))
+
+
+@job.command()
+@_ids
+def cancel(ids: tuple[int, ...]) -> None:
+    """Stop jobs: at once when they wait, with the next heartbeat when they run."""
+    if not ids:
+        raise click.UsageError("Which jobs?")
+    _leave(door.ask(lambda app: _each(ids, app.cancel)))
+
+
+@job.command()
+@click.argument("id", type=int)
+def restart(id: int) -> None:
+    """Run an ended job anew from its first step. Its checkpoints are set aside, and what they cost is paid again."""
+    _leave(door.ask(lambda app: _each([id], app.restart)))
+
+
+@job.command()
+@click.argument("id", type=int)
+@click.argument("name")
+@click.argument("value", type=JSON, metavar="[JSON]", required=False)
+def signal(id: int, name: str, value: Any) -> None:
+    """Tell a job something it waits for (run.wait_for). Under each NAME it hears one thing, the first."""
+    if door.ask(lambda app: app.signal(id, name, value)):
+        show.talk(f"Job {id} was told {name!r}.")
+    else:
+        show.talk(f"Job {id} had been told {name!r} before; what was said first counts.")
+
+
+@job.command()
+@_state
+@_pipeline
+@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="A file; .csv makes it CSV.")
+def export(state: str | None, pipeline: str | None, output: Path | None) -> None:
+    """Write jobs with all that is known of them, oldest first: JSON lines, or CSV when the file ends in .csv."""
+    from retoma.cli.export import write
+
+    found = door.ask(lambda app: _every(app, state=state, pipeline=pipeline))
+    write(found[::-1], output)
+    if output:
+        show.talk(f"{len(found)} jobs were written to {output}.")
+
+
+async def _every(app: Retoma, **wanted: Any) -> Sequence[Job]:
+    """All such jobs, newest first, page by page."""
+    found: Sequence[Job] = []
+    while page := await app.jobs(**wanted, before=found[-1].id if found else None, limit=1000):
+        found = [*found, *page]
+    return found
+
+
+async def _each(ids: Sequence[int], act: Callable[[int], Any]) -> int:
+    """Do it to every job, whatever becomes of the others; the exit code of the first that would not."""
+    from retoma.errors import RetomaError
+
+    code = 0
+    for id in ids:
+        try:
+            now = await act(id)
+        except RetomaError as error:
+            show.talk(f"{error.message}" + (f"\nTry: {error.next}" if error.next else ""))
+            code = code or error.exit_code
+        else:
+            click.echo(f"{id}\t{now.state}")
+    return code
+
+
+def _leave(code: int) -> None:
+    click.get_current_context().exit(code)

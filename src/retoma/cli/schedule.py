@@ -1,0 +1,70 @@
+"""retoma schedule: jobs that come back by the clock."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from retoma.cli import door, show
+
+if TYPE_CHECKING:
+    from retoma.model import Schedule
+
+_SCHEDULE: show.Columns[Schedule] = {
+    "name": lambda schedule: schedule.name,
+    "pipeline": lambda schedule: schedule.pipeline,
+    "cron": lambda schedule: schedule.cron,
+    "zone": lambda schedule: schedule.zone,
+    "next": lambda schedule: None if schedule.paused_at else schedule.next_run_at,
+    "last": lambda schedule: schedule.last_run_at,
+    "paused": lambda schedule: schedule.paused_at,
+}
+_name = click.argument("name")
+
+
+@click.group()
+def schedule() -> None:
+    """Schedules: jobs that come back by the clock. Programs make them, with app.schedule."""
+
+
+@schedule.command()
+@show.as_json
+def list(*, as_json: bool) -> None:
+    """The schedules, by name."""
+    found = door.ask(lambda app: app.schedules())
+    if as_json:
+        show.print_json(found)
+    else:
+        show.table(found, _SCHEDULE, nothing="There is no schedule.")
+
+
+@schedule.command()
+@_name
+def run(name: str) -> None:
+    """Queue a schedule's job now; its clock goes on as it was. The job's id is printed."""
+    click.echo(door.ask(lambda app: app.run_schedule(name)))
+
+
+@schedule.command()
+@_name
+def pause(name: str) -> None:
+    """Let a schedule rest."""
+    door.ask(lambda app: app.pause_schedule(name))
+    show.talk(f"Schedule {name} rests; 'retoma schedule resume {name}' lets it go on.")
+
+
+@schedule.command()
+@_name
+def resume(name: str) -> None:
+    """Let a schedule go on, from the next time that comes."""
+    found = door.ask(lambda app: app.resume_schedule(name))
+    show.talk(f"Schedule {name} goes on; its next time is {found.next_run_at.isoformat()}.")
+
+
+@schedule.command()
+@_name
+def remove(name: str) -> None:
+    """Forget a schedule. Jobs that it queued stay."""
+    door.ask(lambda app: app.remove_schedule(name))
+    show.talk(f"Schedule {name} is gone.")

@@ -1,0 +1,45 @@
+"""An error, as the command line tells it: what happened, what to try, and the exit code."""
+
+from __future__ import annotations
+
+import os
+import re
+import traceback
+from contextlib import suppress
+from urllib.parse import unquote, urlsplit
+
+import click
+
+from retoma.errors import DatabaseError, RetomaError
+
+_ADDRESS = re.compile(r"(?<=://)[^/\s@]*:[^\s]*@")
+_FAILED = 1
+
+
+def explain(error: Exception, *, debug: bool) -> tuple[str, str, int]:
+    """The line that says what happened, the one that says what next, and the exit code."""
+    if debug:
+        click.echo(without_passwords("".join(traceback.format_exception(error))), err=True, nl=False)
+    if isinstance(error, RetomaError):
+        return error.message, error.next, error.exit_code
+    told = " ".join(without_passwords(str(error)).split()) or type(error).__name__
+    if type(error).__module__.startswith("psycopg"):
+        return (
+            f"The database refused or stopped answering: {told}",
+            "'retoma doctor' looks at the database.",
+            DatabaseError.exit_code,
+        )
+    hint = "" if debug else "the same as 'retoma --debug …', which shows where it happened."
+    return f"Something unexpected happened: {type(error).__name__}: {told}", hint, _FAILED
+
+
+def without_passwords(text: str) -> str:
+    """*text*, with nothing in it that the database's address keeps secret."""
+    text = _ADDRESS.sub("…@", text)
+    for name in ("DATABASE_URL", "RETOMA_DATABASE_URL"):
+        with suppress(ValueError):
+            password = urlsplit(os.environ.get(name, "")).password
+            for form in {password, unquote(password or "")}:
+                if form:
+                    text = text.replace(form, "…")
+    return text

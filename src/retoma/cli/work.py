@@ -1,0 +1,119 @@
+"""retoma worker, up and enqueue: the commands that need the user's program."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from retoma.cli import door, show
+from retoma.cli.values import DURATION
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+    from retoma.app import Retoma
+
+_DEMO = "retoma.demo:app"
+
+
+def _how_to_work(command: click.Command) -> click.Command:
+    """The options that worker and up have in common."""
+    options = (
+        door.app_option,
+        click.option("--queues", metavar="NAME,NAME", help="Work on these queues only."),
+        click.option("--at-once", type=click.IntRange(min=1), metavar="N", help="Jobs at the same time per executor."),
+        click.option("--processes", type=click.IntRange(min=1), metavar="N", help="Executor processes."),
+        click.option("--id", "label", metavar="LABEL", help="The name people see (WORKER_ID)."),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@_how_to_work
+@click.command()
+def worker(reference: str | None, **options: Any) -> None:
+    """Work on the jobs of a program until told to stop.
+
+    The first SIGTERM or Ctrl-C drains: steps at hand are finished and saved, the rest goes back to the queue, and
+    the exit code is 0. A second one does not wait for the steps. Start as many as you like, on any machine.
+    """
+    asyncio.run(_work(door.reference_of(reference), options, upgrade=None))
+
+
+@_how_to_work
+@click.command()
+def up(reference: str | None, **options: Any) -> None:
+    """Start all that a program needs on this machine: database, tables and a worker; Ctrl-C ends all of it.
+
+    The database is the one of DATABASE_URL, or an embedded PostgreSQL that stops with its last user. Without --app
+    the small pipeline of the demo is served, so that there is something to try.
+    """
+    from retoma.settings import Settings
+
+    asyncio.run(_work(reference or Settings.load().app or _DEMO, options, upgrade=True))
+
+
+async def _work(reference: str, options: dict[str, Any], *, upgrade: bool | None) -> None:
+    from retoma.find import find_app
+    from retoma.telemetry.logs import log_to_stderr
+
+    app = find_app(reference)
+    settings = app.settings
+    queues = [name.strip() for name in (options.pop("queues") or "").split(",") if name.strip()]
+    label = options["label"] or settings.worker_label
+    found = app.worker(**options, queues=queues or None, reference=reference)
+    log_to_stderr(level=settings.log_level, format=settings.log_format, label=label)
+    await app.open(upgrade=upgrade)
+    try:
+        if sys.stderr.isatty():
+            _greet(app, reference, queues, label)
+        await found.run()
+    finally:
+        await app.close()
+
+
+def _greet(app: Retoma, reference: str, queues: list[str], label: str) -> None:
+    pipelines = sorted(name for name, each in app.front.pipelines.items() if not queues or each.queue in queues)
+    show.talk(f"Worker {label} works on {', '.join(pipelines) or 'nothing'} of {reference}. Ctrl-C drains and ends.")
+    if pipelines:
+        show.talk(f"In another terminal: retoma enqueue --app {reference} {pipelines[0]} '…'    retoma job list")
+
+
+@click.command()
+@click.argument("pipeline")
+@click.argument("input", metavar="JSON")
+@door.app_option
+@click.option("--key", help="Your own name for this input: the same key gives the same job back.")
+@click.option("--delay", type=DURATION, metavar="TIME", help="Not before this has passed, such as 90s, 15m, 2h or 1d.")
+def enqueue(pipeline: str, input: str, reference: str | None, key: str | None, delay: timedelta | None) -> None:
+    """Queue one job of PIPELINE over an input written as JSON ('-' reads it from standard input).
+
+    The job's id is printed.
+    """
+    text = click.get_text_stream("stdin").read() if input == "-" else input
+    seconds = delay.total_seconds() if delay else 0.0
+    receipt = asyncio.run(_enqueue(door.reference_of(reference), pipeline, text, key, seconds))
+    if not receipt.new:
+        show.talk(f"Job {receipt.id} has the key {key!r} already; it is {receipt.state}.")
+    click.echo(receipt.id)
+
+
+async def _enqueue(reference: str, name: str, text: str, key: str | None, delay: float) -> Any:
+    from retoma.errors import CheckpointInvalid, ConfigurationError
+    from retoma.find import find_app
+
+    app = find_app(reference)
+    pipeline = app.front.pipeline(name)
+    try:
+        value = pipeline.input.decode(text)
+    except CheckpointInvalid as error:
+        raise ConfigurationError(
+            f"This is not an input of {name!r}: {error.message}.".replace("..", "."),
+            next="Write it as JSON in single quotes, such as '\"text\"' or '{\"name\": \"value\"}'.",
+        ) from None
+    async with app:
+        return await app.enqueue(pipeline, value, key=key, delay=delay)

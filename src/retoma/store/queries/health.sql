@@ -1,0 +1,56 @@
+-- How the database is doing, for the doctor.
+
+-- name: look
+-- One look at what can make a queue slow or unsafe. Reads statistics and settings, takes no lock that matters.
+-- The oldest snapshot is what keeps dead rows from being cleaned: a transaction, a replication slot, or a
+-- prepared transaction that somebody forgot.
+with snapshot as materialized (
+    select activity.backend_xmin as xmin
+      from pg_stat_activity as activity
+     where activity.datname = current_database() and activity.pid <> pg_backend_pid()
+    union all
+    select slot.xmin from pg_replication_slots as slot
+    union all
+    select prepared.transaction from pg_prepared_xacts as prepared
+),
+oldest as materialized (
+    select activity.pid,
+           nullif(activity.application_name, '') as name,
+           extract(epoch from now() - activity.xact_start)::float8 as seconds
+      from pg_stat_activity as activity
+     where activity.datname = current_database()
+       and activity.pid <> pg_backend_pid()
+       and activity.xact_start is not null
+       and activity.backend_type = 'client backend'
+     order by activity.xact_start
+     limit 1
+)
+select current_setting('server_version') as version,
+       current_setting('fsync')::boolean as fsync,
+       current_setting('full_page_writes')::boolean as full_page_writes,
+       current_setting('synchronous_commit') as synchronous_commit,
+       current_setting('autovacuum')::boolean as autovacuum,
+       pg_is_in_recovery() as standby,
+       current_setting('max_connections')::integer as most_connections,
+       (select count(*) from pg_stat_activity as activity where activity.backend_type = 'client backend')::integer
+           as connections,
+       (select oldest.seconds from oldest) as transaction_seconds,
+       (select oldest.pid from oldest) as transaction_pid,
+       (select oldest.name from oldest) as transaction_name,
+       (select coalesce(max(age(snapshot.xmin)), 0) from snapshot)::bigint as snapshot_age,
+       coalesce(jobs.n_live_tup, 0) as live_rows,
+       coalesce(jobs.n_dead_tup, 0) as dead_rows,
+       jobs.last_autovacuum as vacuumed_at,
+       (select count(*) from retoma.workers as worker
+         where worker.stopped_at is null and worker.lease_expires_at > now()) as workers_alive,
+       (select count(*) from retoma.workers as worker
+         where worker.stopped_at is null and worker.lease_expires_at <= now()) as workers_silent,
+       (select count(*) from retoma.queues as queue where queue.paused_at is not null) as queues_paused,
+       (select extract(epoch from now() - min(job.run_at))::float8
+          from retoma.jobs as job
+         where job.state = 'queued' and job.run_at <= now()
+           and not exists (select from retoma.queues as queue
+                            where queue.name = job.queue and queue.paused_at is not null)) as oldest_due_seconds,
+       (select count(*) from retoma.jobs as job where job.state = 'failed') as failed_jobs
+  from (select 1) as here
+  left join pg_stat_user_tables as jobs on jobs.schemaname = 'retoma' and jobs.relname = 'jobs';

@@ -1,0 +1,3 @@
+"""A program with a mistake in it."""
+
+raise RuntimeError("this program does not even load")

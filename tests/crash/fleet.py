@@ -1,0 +1,215 @@
+"""Real workers as processes of the operating system: started, looked at, killed, frozen, and always cleared away."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import importlib.util
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+import psutil
+
+HERE = Path(__file__).parent
+T = TypeVar("T")
+
+QUICK = {
+    "RETOMA_LEASE_SECONDS": "3",
+    "RETOMA_HEARTBEAT_SECONDS": "0.5",
+    "RETOMA_SWEEP_SECONDS": "0.5",
+    "RETOMA_POLL_SECONDS": "0.25",
+    "RETOMA_GRACE_SECONDS": "0.5",
+    "RETOMA_DRAIN_SECONDS": "10",
+    "RETOMA_CONNECT_TIMEOUT": "2",
+    "RETOMA_LOG_FORMAT": "json",
+}
+LEASE = 3.0
+
+# What `retoma worker` does, for as long as there is no command line.
+_PROGRAM = """
+import asyncio, sys
+from retoma.errors import RetomaError
+from retoma.find import find_app
+from retoma.telemetry.logs import log_to_stderr
+reference, label, queues, processes, at_once = sys.argv[1:]
+try:
+    app = find_app(reference)
+    log_to_stderr(level=app.settings.log_level, format=app.settings.log_format, label=label)
+    worker = app.worker(label=label, queues=queues.split(",") if queues else None, processes=int(processes),
+                        at_once=int(at_once), reference=reference)
+    asyncio.run(worker.run())
+except RetomaError as error:
+    sys.stderr.write(f"{error.message}\\n{error.next}\\n")
+    sys.exit(error.exit_code)
+"""
+_libc = ctypes.CDLL(None)
+
+
+def _die_with_the_tests() -> None:
+    _libc.prctl(1, signal.SIGKILL)
+
+
+def lives(process: psutil.Process) -> bool:
+    """Whether it is more than an entry that its parent has yet to read."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+async def until(look: Callable[[], T], *, seconds: float = 30.0, what: str = "") -> T:
+    """What *look* gives, once it gives something; the seconds are when to give up, not a measure."""
+    end = time.monotonic() + seconds
+    while not (found := look()):
+        if time.monotonic() > end:
+            raise AssertionError(f"It did not happen within {seconds:g} s: {what or look}")
+        await asyncio.sleep(0.05)
+    return found
+
+
+class Member:
+    """One worker: a supervisor and its executors, in a process group of their own."""
+
+    def __init__(self, label: str, command: Sequence[str], environment: dict[str, str], log: Path) -> None:
+        self.label = label
+        self.log = log
+        with log.open("ab") as words:
+            self._popen = subprocess.Popen(
+                command,
+                env=environment,
+                cwd=HERE,
+                stdin=subprocess.DEVNULL,
+                stdout=words,
+                stderr=words,
+                process_group=0,
+                preexec_fn=_die_with_the_tests,
+            )
+        self.pid = self._popen.pid
+        self._seen: dict[int, psutil.Process] = {}
+
+    def executors(self) -> list[int]:
+        """The living executors, youngest last; [] once the supervisor has gone."""
+        found = []
+        with suppress(psutil.NoSuchProcess):
+            for child in psutil.Process(self.pid).children():
+                with suppress(psutil.NoSuchProcess):
+                    if lives(child) and "retoma.child" in " ".join(child.cmdline()):
+                        found.append((child.create_time(), child))
+        for _, child in found:
+            self._seen[child.pid] = child
+        return [child.pid for _, child in sorted(found, key=lambda each: each[0])]
+
+    async def ready(self, count: int = 1) -> list[int]:
+        """Its executors, once there are *count*."""
+        await until(lambda: len(self.executors()) >= count or self.ended, what=f"{self.label} has {count} executors")
+        return self.executors()
+
+    @property
+    def ended(self) -> bool:
+        return self._popen.poll() is not None
+
+    async def exit_code(self, seconds: float = 30.0) -> int:
+        await until(lambda: self.ended, seconds=seconds, what=f"{self.label} ends")
+        return self._popen.wait()
+
+    def send(self, number: int, *, executors: bool = False, supervisor: bool = True) -> None:
+        """A signal to its processes; those that are gone already are not missed."""
+        pids = (self.executors() if executors else []) + ([self.pid] if supervisor else [])
+        if not supervisor and number == signal.SIGCONT:
+            pids = list(self._seen)
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
+
+    def words(self) -> str:
+        return self.log.read_text(errors="replace")
+
+    def events(self, name: str) -> list[dict[str, Any]]:
+        """What it said of one kind of event."""
+        found = []
+        for line in self.words().splitlines():
+            with suppress(ValueError):
+                said = json.loads(line)
+                if isinstance(said, dict) and said.get("event") == name:
+                    found.append(said)
+        return found
+
+    def processor_seconds(self) -> float:
+        """What it has used so far, all of its processes together."""
+        used = 0.0
+        for pid in (self.pid, *self.executors()):
+            with suppress(psutil.NoSuchProcess):
+                times = psutil.Process(pid).cpu_times()
+                used += times.user + times.system
+        return used
+
+    def clear_away(self) -> None:
+        """End it and all that came of it, whatever state they are in."""
+        left = list(self._seen.values())
+        with suppress(psutil.NoSuchProcess):
+            left += psutil.Process(self.pid).children(recursive=True)
+        if not self.ended:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+        self._popen.wait()
+        for process in left:
+            with suppress(psutil.NoSuchProcess):  # it checks that the number is still the same process
+                process.kill()
+        end = time.monotonic() + 10
+        while alive := [process.pid for process in left if lives(process)]:
+            assert time.monotonic() < end, f"{self.label} left processes behind: {alive}"
+            time.sleep(0.02)
+
+
+class Fleet:
+    """Workers over one database, whose effects go to one file."""
+
+    def __init__(self, url: str, folder: Path) -> None:
+        self.url = url
+        self.folder = folder
+        self.file = folder / "effects.log"
+        self.file.touch()
+        self.members: list[Member] = []
+
+    def start(
+        self,
+        label: str,
+        *,
+        app: str = "crash_app:app",
+        queues: Sequence[str] = (),
+        processes: int = 1,
+        at_once: int = 10,
+        url: str | None = None,
+        **settings: object,
+    ) -> Member:
+        """A worker in the background; *settings* are RETOMA_ names in small letters."""
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("RETOMA_")}
+        environment |= QUICK | {f"RETOMA_{name.upper()}": str(value) for name, value in settings.items()}
+        environment |= {"DATABASE_URL": url or self.url, "CRASH_FILE": str(self.file), "PYTHONUNBUFFERED": "1"}
+        if importlib.util.find_spec("retoma.cli.work"):
+            command = [sys.executable, "-m", "retoma", "worker", "--app", app, "--id", label]
+            command += ["--processes", str(processes), "--at-once", str(at_once)]
+            command += ["--queues", ",".join(queues)] if queues else []
+        else:
+            command = [sys.executable, "-c", _PROGRAM, app, label, ",".join(queues), str(processes), str(at_once)]
+        member = Member(label, command, environment, self.folder / f"{label}-{len(self.members)}.log")
+        self.members.append(member)
+        return member
+
+    def clear_away(self) -> None:
+        for member in self.members:
+            member.clear_away()
+
+    def tell(self) -> None:
+        """The last words of everybody; pytest shows them when the test fails."""
+        for member in self.members:
+            lines = member.words().splitlines()
+            print(f"— {member.label} ({member.log.name}), {len(lines)} lines —", *lines[-25:], sep="\n")  # noqa: T201

@@ -1,0 +1,155 @@
+"""Three workers as real processes: each job once, shared among them, and counted."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable
+
+import crash_app
+import pytest
+from fleet import Fleet, until
+from oracle import Oracle
+
+from retoma import Retoma
+
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(90)]
+
+THREE = ("ana", "bruno", "clara")
+
+
+async def test_a_hundred_jobs_on_three_workers_have_one_effect_each(fleet: Fleet, oracle: Oracle, app: Retoma) -> None:
+    for label in THREE:
+        fleet.start(label, at_once=5)
+    receipts = await app.enqueue_many(crash_app.effect, range(100))
+
+    await until(oracle.all_ended, what="all jobs end")
+
+    jobs = {receipt.id for receipt in receipts}
+    assert oracle.states() == {"completed": 100}
+    assert oracle.effects() == Counter({(job, "record"): 1 for job in jobs})
+    assert Counter(mark.job for mark in oracle.marks("began")) == Counter(dict.fromkeys(jobs, 1))
+    oracle.nothing_is_wrong()
+
+
+async def test_ten_thousand_jobs_run_once_each_and_every_worker_did_some(
+    fleet: Fleet, oracle: Oracle, app: Retoma, record_property: Callable[[str, object], None]
+) -> None:
+    members = [fleet.start(label) for label in THREE]
+    for member in members:
+        await member.ready()
+    receipts = await app.enqueue_many(crash_app.tally, range(10_000))
+    began = time.monotonic()
+
+    await until(oracle.all_ended, seconds=60, what="all jobs end")
+
+    record_property("seconds", round(time.monotonic() - began, 1))
+    marks = oracle.marks("began")
+    assert oracle.states() == {"completed": 10_000}
+    assert Counter(mark.job for mark in marks) == Counter(dict.fromkeys((each.id for each in receipts), 1))
+    shares = Counter(mark.pid for mark in marks)
+    assert set(shares) == {pid for member in members for pid in member.executors()}
+    record_property("shares", sorted(shares.values()))
+    oracle.nothing_is_wrong()
+
+
+async def test_the_workers_table_names_the_executors_that_the_system_shows(
+    fleet: Fleet, oracle: Oracle, app: Retoma
+) -> None:
+    member = fleet.start("ana", processes=2)
+    pids = await member.ready(2)
+
+    sql = "select array_agg(pid order by id) from retoma.workers where label = 'ana' and stopped_at is null"
+    await until(lambda: sorted(oracle.one(sql) or []) == sorted(pids), what="the heartbeat tells the process ids")
+
+    assert member.pid not in pids
+
+
+async def test_the_seven_figures_are_those_of_the_logs_and_belong_to_one_label(
+    fleet: Fleet, oracle: Oracle, app: Retoma
+) -> None:
+    fleet.start("ana", at_once=4)
+    fleet.start("bruno", at_once=4)
+    await app.enqueue_many(crash_app.tally, range(40))
+    await app.enqueue_many(crash_app.flaky, range(10))
+    await app.enqueue_many(crash_app.hopeless, range(5))
+    await app.enqueue_many(crash_app.nap, [0.2] * 10)
+    await until(oracle.all_ended, what="all jobs end")
+    await asyncio.sleep(1.0)  # one more heartbeat
+
+    sql = """
+        select count(*), count(*) filter (where ending = 'completed'),
+               count(*) filter (where ending = 'failed' and reason = 'rejected'),
+               count(*) filter (where ending = 'failed' and reason <> 'rejected')
+          from retoma.attempts join retoma.workers as worker on worker.id = worker_id where worker.label = %s
+    """
+    told = {label: await app.metrics(label) for label in ("ana", "bruno", "nobody")}
+    for label, figures in told.items():
+        claimed, completed, failed, retried = oracle.rows(sql, label)[0]
+        assert figures.jobs_claimed == claimed
+        assert figures.jobs_completed == completed
+        assert figures.jobs_failed == failed
+        assert figures.jobs_retried == retried
+        assert figures.jobs_recovered == 0
+        assert figures.stuck_job_count == 0
+    assert sum(each.jobs_completed for each in told.values()) == 60
+    assert sum(each.jobs_retried for each in told.values()) == 10
+    assert sum(each.jobs_failed for each in told.values()) == 5
+    assert max(each.avg_job_duration_ms for each in told.values()) > 1
+    assert told["nobody"].avg_job_duration_ms == 0
+
+
+async def test_a_worker_of_other_queues_leaves_a_job_alone_and_its_wait_ends(
+    fleet: Fleet, oracle: Oracle, app: Retoma
+) -> None:
+    member = fleet.start("ana", queues=["elsewhere"])
+    await member.ready()
+    lone = (await app.enqueue(crash_app.tally, 1, expires=1.5)).id
+    patient = (await app.enqueue(crash_app.tally, 2)).id
+    served = (await app.enqueue(crash_app.elsewhere, 3)).id
+
+    await until(lambda: oracle.state(lone) == "failed", what="its time in the queue ends")
+
+    assert oracle.job(lone)[:3] == ("failed", "expired", 0)
+    assert oracle.state(patient) == "queued"
+    assert {mark.job for mark in oracle.marks()} == {served}
+
+
+async def test_an_app_that_cannot_be_imported_ends_the_worker_with_code_2(fleet: Fleet, oracle: Oracle) -> None:
+    nowhere = fleet.start("ana", app="no_such_module:app")
+    wrong = fleet.start("bruno", app="crash_app:nothing")
+    broken = fleet.start("clara", app="broken_app:app")
+
+    for member in (nowhere, wrong, broken):
+        assert await member.exit_code() == 2
+
+    assert "There is no module 'no_such_module'" in nowhere.words()
+    assert "'crash_app:nothing' is not a Retoma app" in wrong.words()
+    assert "RuntimeError: this program does not even load" in broken.words()
+    assert "Traceback" not in nowhere.words() + wrong.words()
+    assert oracle.one("select count(*) from retoma.workers") == 0
+
+
+async def test_an_app_that_only_the_executors_cannot_load_ends_the_worker_once(fleet: Fleet, oracle: Oracle) -> None:
+    member = fleet.start("ana", app="half_broken_app:app")
+
+    assert await member.exit_code() == 2
+
+    assert "only its first process loads it" in member.words()
+    assert oracle.one("select count(*) from retoma.workers") == 1
+    assert oracle.one("select count(*) from retoma.workers where stopped_at is null") == 0
+
+
+async def test_an_idle_worker_is_measured(
+    fleet: Fleet, oracle: Oracle, record_property: Callable[[str, object], None]
+) -> None:
+    member = fleet.start("ana", lease_seconds=60, heartbeat_seconds=10, sweep_seconds=5, poll_seconds=1)
+    await member.ready()
+    await asyncio.sleep(2)
+    before, began = member.processor_seconds(), time.monotonic()
+    await asyncio.sleep(4)
+    used, passed = member.processor_seconds() - before, time.monotonic() - began
+
+    record_property("processor_share_when_idle", round(used / passed, 4))
+    assert member.executors()
