@@ -7,9 +7,9 @@ import typing
 
 if typing.TYPE_CHECKING:
     from retoma.app import Retoma
-    from retoma.codec import fingerprint
     from retoma.endings import Postpone, Reject, Review, Skip
     from retoma.errors import RetomaError
+    from retoma.fingerprints import fingerprint
     from retoma.isolate import isolated
     from retoma.model import Attempt, Checkpoint, Job, JobState, Metrics, Presence, Queue, Receipt, Schedule
     from retoma.pipeline import Pipeline, pipeline
@@ -47,7 +47,7 @@ __all__ = [
 
 _ROOMS = {
     "app": ("Retoma",),
-    "codec": ("fingerprint",),
+    "fingerprints": ("fingerprint",),
     "endings": ("Postpone", "Reject", "Review", "Skip"),
     "errors": ("RetomaError",),
     "isolate": ("isolated",),

@@ -87,7 +87,8 @@ class Retoma:
 
     async def close(self) -> None:
         """Let go of the database, once for each time it was opened; the embedded server stops when the last
-        process has let go."""
+        process has let go.
+        """
         self._openings -= 1
         if self._openings > 0:
             return
@@ -142,7 +143,8 @@ class Retoma:
         **options: Unpack[Enqueueing],
     ) -> Receipt:
         """Queue one job. With *conn*, a connection of the caller's own, it commits or rolls back with the
-        caller's rows. The same *key* gives the same job back, or raises KeyTaken with ``if_taken='raise'``."""
+        caller's rows. The same *key* gives the same job back, or raises KeyTaken with ``if_taken='raise'``.
+        """
         receipts = await self.enqueue_many(pipeline, [input], key=key, conn=conn, **options)
         return receipts[0]
 
@@ -317,7 +319,8 @@ class Retoma:
         reference: str | None = None,
     ) -> Worker:
         """A worker for this app: ``await app.worker().run()``. Its executors are processes of their own, which
-        import the app by *reference* (module:attribute); found by itself when the app is a module's global."""
+        import the app by *reference* (module:attribute); found by itself when the app is a module's global.
+        """
         return Worker(
             self, self.front, processes=processes, at_once=at_once, queues=queues, label=label, reference=reference
         )
@@ -326,4 +329,3 @@ class Retoma:
 def _always(_queue: str) -> bool:
     # Inside a caller's transaction the hint goes out with the commit, whenever that is.
     return True
-

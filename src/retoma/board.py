@@ -19,7 +19,7 @@ _SIZE = 128
 _NAME = 78
 _FLOAT = struct.Struct("<d")
 _TIMES = struct.Struct("<dH78s")
-assert _NOTE.size <= _SIZE and _HEADER.size <= _SIZE
+assert max(_NOTE.size, _HEADER.size) <= _SIZE
 
 
 @dataclass(frozen=True, slots=True)

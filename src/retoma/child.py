@@ -29,7 +29,8 @@ _PR_SET_PDEATHSIG = 1
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Orders:
     """What a supervisor tells a new executor, on its control pipe: never on the command line, for others can
-    read that, and the database's address holds a password."""
+    read that, and the database's address holds a password.
+    """
 
     reference: str
     database_url: str

@@ -4,26 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import hashlib
-import inspect
 import json
 import math
 import re
-import types
 import typing
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
-from datetime import date, time, timedelta
-from decimal import Decimal
+from collections.abc import Iterator
 from enum import Enum
-from pathlib import PurePath
 from typing import Any, Generic, NamedTuple, TypeVar, cast
-from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from pydantic.errors import PydanticUserError
 from pydantic_core import PydanticSerializationError
 
-from .errors import CheckpointInvalid, ConfigurationError, Unstorable
+from retoma.annotations import plain_class
+from retoma.errors import CheckpointInvalid, ConfigurationError, Unstorable
+from retoma.fingerprints import fingerprint
 
 T = TypeVar("T")
 
@@ -78,7 +73,7 @@ class Codec(Generic[T]):
         self._hides_nan = "own-config" in kinds
         # Where a type says nothing (Any), the value must say everything: equal its own round trip.
         self._exact = "any" in kinds and not kinds & {"model", "dataclass"}
-        has_fields = dataclasses.is_dataclass(annotation) or issubclass(_class(annotation), BaseModel)
+        has_fields = dataclasses.is_dataclass(annotation) or issubclass(plain_class(annotation), BaseModel)
         self._class = annotation if has_fields else None
 
     @functools.cached_property
@@ -217,59 +212,6 @@ def codec_of(annotation: Any) -> Codec[Any]:
         return Codec(annotation)
 
 
-def return_annotation(function: Callable[..., Any]) -> Any:
-    """What *function* says it returns, awaited; Any where it says nothing."""
-    while isinstance(function, functools.partial):
-        function = function.func
-    if isinstance(function, type):
-        return function
-    spoken: Any = function if hasattr(function, "__annotations__") else type(function).__call__
-    raw = getattr(spoken, "__annotations__", {}).get("return", Any)
-    if raw is Any or raw is _class(raw):
-        return raw
-    plain = inspect.unwrap(getattr(spoken, "__func__", spoken))
-    names = getattr(getattr(plain, "__code__", None), "co_freevars", ())
-    try:
-        # A function inside a function may name a type that only the outer one knows.
-        known = {name: cell.cell_contents for name, cell in zip(names, plain.__closure__ or (), strict=True)}
-        only = types.SimpleNamespace(__annotations__={"return": raw})
-        hint = typing.get_type_hints(only, plain.__globals__, known, include_extras=True)["return"]
-    except (NameError, TypeError, ValueError, SyntaxError, AttributeError) as error:
-        name = getattr(function, "__qualname__", type(function).__name__)
-        raise ConfigurationError(
-            f"The return annotation of {name} cannot be resolved: {error}.",
-            next="Import the type at module level (not under TYPE_CHECKING), or define it there.",
-        ) from error
-    if typing.get_origin(hint) in (Awaitable, Coroutine):
-        hint = typing.get_args(hint)[-1]
-    return Any if hint in (typing.NoReturn, typing.Never) else hint
-
-
-def checksum(text: str) -> str:
-    """SHA-256 of exactly this text."""
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def fingerprint(*parts: object) -> str:
-    """A short hash of *parts*, the same in every process whatever the order of keys and sets."""
-    try:
-        return _hash(parts)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise Unstorable(
-            f"Cannot fingerprint this: {_short(str(error))}.", next="Pass values of plain JSON."
-        ) from error
-
-
-def input_hash(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str | None:
-    """A short hash of a call's arguments; None when one of them is not a value (a function, a connection)."""
-    if not args and not kwargs:
-        return _NOTHING
-    try:
-        return _hash((args, kwargs))
-    except Exception:  # noqa: BLE001 - an argument's own code may raise anything, and a hash is not worth a job
-        return None
-
-
 def too_deep(raw: bytes) -> bool:
     """Whether JSON nests deeper than a database should be asked to follow."""
     if raw.count(b"[") + raw.count(b"{") <= DEEPEST:
@@ -333,14 +275,8 @@ def _not_numbers(value: Any, path: str) -> Iterator[str]:
             yield from _not_numbers(each, f"{path}[{index}]")
 
 
-def _class(annotation: Any) -> type:
-    """The annotation itself when it is a plain class, else object."""
-    plain = isinstance(annotation, type) and not isinstance(annotation, types.GenericAlias)
-    return annotation if plain else object
-
-
 def _named(annotation: Any) -> str:
-    return annotation.__name__ if _class(annotation) is annotation else str(annotation)
+    return annotation.__name__ if plain_class(annotation) is annotation else str(annotation)
 
 
 def _without_prose(schema: dict[str, Any]) -> dict[str, Any]:
@@ -354,30 +290,3 @@ def _unstorable(what: str, reason: str, advice: str) -> Unstorable:
 
 def _short(text: str) -> str:
     return text if len(text) <= _WORDS else f"{text[: _WORDS - 1]}…"
-
-
-def _plain(value: Any) -> Any:
-    match value:
-        case Enum():
-            return value.value
-        case bytes() | bytearray():
-            return hashlib.sha256(value).hexdigest()
-        case set() | frozenset():
-            return sorted(_CANONICAL.encode(each) for each in value)
-        case date() | time() | timedelta() | Decimal() | UUID() | PurePath():
-            return str(value)
-        case BaseModel():
-            return dict(value)
-        case _ if dataclasses.is_dataclass(value) and not isinstance(value, type):
-            return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-    raise TypeError(f"a {type(value).__name__} is not a value of JSON")
-
-
-_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=_plain)
-
-
-def _hash(value: object) -> str:
-    return hashlib.sha256(_CANONICAL.encode(value).encode()).hexdigest()[:32]
-
-
-_NOTHING = _hash(((), {}))

@@ -132,9 +132,7 @@ def _join(home: Home, users: Lock, starting: Lock, deadline: float) -> Embedded:
     return Embedded(home=home.path, url=url, source=record.source, bin=Path(record.bin), users=users)
 
 
-def _bring_up(
-    home: Home, record: Record | None, starting: Lock, deadline: float
-) -> tuple[Home, Record, Answer]:
+def _bring_up(home: Home, record: Record | None, starting: Lock, deadline: float) -> tuple[Home, Record, Answer]:
     """Make the data directory if there is none, and start the server."""
     new = make.needed(home, record)
     account = account_for(home.directory)

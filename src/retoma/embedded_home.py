@@ -219,6 +219,6 @@ def _command(pid: int) -> Sequence[str]:
         except OSError:
             return ()
     said = subprocess.run(
-        ["ps", "-o", "command=", "-p", str(pid)], check=False, capture_output=True, text=True, timeout=30
+        ["/bin/ps", "-o", "command=", "-p", str(pid)], check=False, capture_output=True, text=True, timeout=30
     )
     return said.stdout

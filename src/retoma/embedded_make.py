@@ -94,9 +94,7 @@ def settle(home: Home, account: Account | None) -> Home:
     )
 
 
-def initialize(
-    home: Home, found: Binaries, account: Account | None, starting: Lock, deadline: float
-) -> Record:
+def initialize(home: Home, found: Binaries, account: Account | None, starting: Lock, deadline: float) -> Record:
     """A new data directory and its record: all, or nothing that counts."""
     unfinished = _unfinished(home.place, account)
     password = secrets.token_urlsafe(24)

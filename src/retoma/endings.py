@@ -6,7 +6,7 @@ import math
 from datetime import datetime
 from typing import Any
 
-from .errors import ConfigurationError
+from retoma.errors import ConfigurationError
 
 _LONGEST = 10 * 365 * 86400
 

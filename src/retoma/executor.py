@@ -159,10 +159,13 @@ class Executor:
         self.wake()
 
     def cancel(self, ids: Sequence[int]) -> None:
-        """Stop the handlers of jobs that somebody cancelled."""
+        """Stop the handlers of jobs that somebody cancelled, and do not begin those that wait here."""
         for id in ids:
             if held := self._running.get(id):
                 held.cut("cancelled")
+        for claim in [each for each in self._ready if each.id in ids]:
+            self._ready.remove(claim)
+            self.ledger.end(Ended(claim, "cancelled", reason="person"))
 
     def cut_off(self) -> bool:
         """Whether so long has passed since a heartbeat reached the database that our jobs may be another's."""
@@ -230,9 +233,7 @@ class Executor:
     async def _claim(self, limit: int) -> list[Claim]:
         token = uuid4()
         names = list(self.pipelines)
-        query = jobs.claim(
-            self.worker_id, self.queues, names, limit=limit, token=token, after_lane=self._after_lane
-        )
+        query = jobs.claim(self.worker_id, self.queues, names, limit=limit, token=token, after_lane=self._after_lane)
         try:
             rows = await self.database.all(query)
         except (*TRANSIENT, DatabaseUnreachable) as error:

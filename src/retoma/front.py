@@ -51,7 +51,8 @@ class Front:
 
     def hint_due(self, queue: str) -> bool:
         """Whether to notify now: at most one hint per queue in a short while, because a notification takes a
-        lock that every committing transaction of the server wants."""
+        lock that every committing transaction of the server wants.
+        """
         now = time.monotonic()
         if now - self._hinted.get(queue, 0.0) < HINT_SECONDS:
             return False
@@ -101,7 +102,7 @@ def keys_of(key: str | Callable[[Any], str] | None) -> Callable[[Any], str | Non
     """How each input gets its key."""
     if key is None or isinstance(key, str):
         return lambda _input: key
-    return lambda input: str(key(input))
+    return lambda each: str(key(each))
 
 
 class Enqueueing(TypedDict, total=False):

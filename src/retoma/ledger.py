@@ -132,8 +132,12 @@ class Ledger:
                 _resolve(written)
 
         try:
-            await self._insist("saving steps", lambda: checkpoints.save(self._worker_id, news()), done,
-                               lambda: checkpoints.saved(news()))
+            await self._insist(
+                "saving steps",
+                lambda: checkpoints.save(self._worker_id, news()),
+                done,
+                lambda: checkpoints.saved(news()),
+            )
         except psycopg.Error as error:
             if len(waiting) > 1:
                 for each in list(waiting.values()):
@@ -154,8 +158,12 @@ class Ledger:
                 self._tell(waiting.pop(id), state)
 
         try:
-            await self._insist("writing endings", lambda: jobs.end(self._worker_id, list(waiting.values())), done,
-                               lambda: jobs.ended(list(waiting.values())))
+            await self._insist(
+                "writing endings",
+                lambda: jobs.end(self._worker_id, list(waiting.values())),
+                done,
+                lambda: jobs.ended(list(waiting.values())),
+            )
         except psycopg.Error as error:
             if len(waiting) > 1:
                 for each in list(waiting.values()):

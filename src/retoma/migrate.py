@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import io
-from contextlib import contextmanager
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path

@@ -68,7 +68,9 @@ class Process:
         self._cancelled: dict[int, float] = {}
         self._told_to_stop: float | None = None
         self._popen = subprocess.Popen(
-            [sys.executable, "-c", "from retoma.child import main; main()"], stdin=subprocess.PIPE, pass_fds=[self.board.file]
+            [sys.executable, "-c", "from retoma.child import main; main()"],
+            stdin=subprocess.PIPE,
+            pass_fds=[self.board.file],
         )
         self.pid = self._popen.pid
         orders = Orders(

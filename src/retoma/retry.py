@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import random as _draw
 
-from .errors import ConfigurationError, StepsFailed, Unstorable
+from retoma.errors import ConfigurationError, StepsFailed, Unstorable
 
 # The same answer would come a second time, and would be paid a second time.
 _POINTLESS = (Unstorable, ConfigurationError)

@@ -10,8 +10,10 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from concurrent.futures import Executor as Threads
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast, overload
 
-from retoma.codec import codec_of, input_hash, return_annotation
+from retoma.annotations import return_annotation
+from retoma.codec import codec_of
 from retoma.errors import LeaseLost
+from retoma.fingerprints import input_hash
 from retoma.isolate import Isolated
 from retoma.model import NewCheckpoint
 from retoma.steps import MISSING, AsyncConnection, Steps, Suspend, SyncConnection, group_of

@@ -9,9 +9,10 @@ from typing import Any, Final, Protocol
 
 import psycopg
 
-from retoma.codec import Codec, checksum, codec_of
+from retoma.codec import Codec, codec_of
 from retoma.endings import Ending
 from retoma.errors import CheckpointInvalid, ConfigurationError, StepsFailed
+from retoma.fingerprints import checksum
 from retoma.model import Claim, NewCheckpoint, Saved
 from retoma.telemetry import emit, heard
 from retoma.telemetry.events import CheckpointSetAside, StepCompleted, StepRestored
@@ -19,6 +20,7 @@ from retoma.telemetry.events import CheckpointSetAside, StepCompleted, StepResto
 AsyncConnection = psycopg.AsyncConnection[Any]
 SyncConnection = psycopg.Connection[Any]
 
+_LONGEST_NAME = 200
 MISSING: Final[Any] = object()
 _FOR_EVER = 100 * 365 * 86_400.0
 
@@ -82,7 +84,7 @@ class Steps:
 
     async def restore(self, name: str, codec: Codec[Any], arguments: str | None = None) -> Any:
         """What step *name* gave in an earlier attempt, or MISSING."""
-        if not name or name.startswith("/") or len(name) > 200:
+        if not name or name.startswith("/") or len(name) > _LONGEST_NAME:
             raise ConfigurationError(
                 f"A step cannot be called {name[:80]!r}.", next="Use a short path, such as 'read' or 'chapter/3'."
             )
@@ -168,9 +170,7 @@ class Steps:
         self.watch.after_step()
         if heard():
             size = len(checkpoint.value)
-            said = StepCompleted(
-                **self._who(), step=checkpoint.step, duration_ms=checkpoint.seconds * 1000, size=size
-            )
+            said = StepCompleted(**self._who(), step=checkpoint.step, duration_ms=checkpoint.seconds * 1000, size=size)
             emit(said)
 
     async def nap(self, name: str, seconds: float) -> float:

@@ -144,7 +144,7 @@ class Worker:
             began = time.monotonic()
             await self._one_life()
             pause = 0.0 if time.monotonic() - began > _LONGEST_PAUSE else min(_LONGEST_PAUSE, 2 * pause + 0.1)
-            if not self._stopping and pause > 0.1:  # noqa: PLR2004 - the first death is mended at once
+            if pause > 0.1:  # noqa: PLR2004 - the first death is mended at once
                 await self._rest(pause)
 
     async def _rest(self, seconds: float) -> None:
@@ -177,6 +177,7 @@ class Worker:
         child.board.beat = time.monotonic()
         self._children[worker_id] = child
         emit(ExecutorStarted(worker=worker_id, pid=child.pid))
+        await self._beat_for(child)
         if self._stopping:
             child.tell({"stop": self._stopping > 1})
         try:
@@ -190,7 +191,7 @@ class Worker:
     # — the end of an executor —
 
     async def _bury(self, child: Process) -> None:
-        await self._beat_once_more(child)
+        await self._beat_for(child)
         self._children.pop(child.worker_id, None)
         death = child.death()
         query = jobs.bury(
@@ -219,11 +220,12 @@ class Worker:
         self._tell(given_back)
         if death.cannot_start and not self._stopping:
             raise ConfigurationError(
-                f"The executors of {self._reference} cannot start; they said why above.", next="Mend that and start again."
+                f"The executors of {self._reference} cannot start; they said why above.",
+                next="Mend that and start again.",
             )
 
-    async def _beat_once_more(self, child: Process) -> None:
-        """The last figures of an executor, before its row is closed."""
+    async def _beat_for(self, child: Process) -> None:
+        """Out of turn: when it has just been given a process, and for its last figures before its row is closed."""
         try:
             await self._app.database.all(workers.heartbeat([child.pulse()]))
         except (*TRANSIENT, DatabaseUnreachable) as error:
@@ -282,7 +284,8 @@ class Worker:
 
     async def _look(self) -> None:
         """Hold every handler to its time. One that does not let go after its time-out, or after it was cancelled,
-        takes its executor along: the rest of its jobs go back untouched."""
+        takes its executor along: the rest of its jobs go back untouched.
+        """
         now = time.monotonic()
         for child in list(self._children.values()):
             late = child.overdue(now, grace=self._settings.grace_seconds)

@@ -34,7 +34,7 @@ async def test_a_hundred_jobs_on_three_workers_have_one_effect_each(fleet: Fleet
 
 
 async def test_ten_thousand_jobs_run_once_each_and_every_worker_did_some(
-    fleet: Fleet, oracle: Oracle, app: Retoma, record_property: Callable[[str, object], None]
+    fleet: Fleet, oracle: Oracle, app: Retoma, figure: Callable[[str, object], None]
 ) -> None:
     members = [fleet.start(label) for label in THREE]
     for member in members:
@@ -44,13 +44,13 @@ async def test_ten_thousand_jobs_run_once_each_and_every_worker_did_some(
 
     await until(oracle.all_ended, seconds=60, what="all jobs end")
 
-    record_property("seconds", round(time.monotonic() - began, 1))
+    figure("seconds", round(time.monotonic() - began, 1))
     marks = oracle.marks("began")
     assert oracle.states() == {"completed": 10_000}
     assert Counter(mark.job for mark in marks) == Counter(dict.fromkeys((each.id for each in receipts), 1))
     shares = Counter(mark.pid for mark in marks)
     assert set(shares) == {pid for member in members for pid in member.executors()}
-    record_property("shares", sorted(shares.values()))
+    figure("shares", sorted(shares.values()))
     oracle.nothing_is_wrong()
 
 
@@ -69,8 +69,8 @@ async def test_the_workers_table_names_the_executors_that_the_system_shows(
 async def test_the_seven_figures_are_those_of_the_logs_and_belong_to_one_label(
     fleet: Fleet, oracle: Oracle, app: Retoma
 ) -> None:
-    fleet.start("ana", at_once=4)
-    fleet.start("bruno", at_once=4)
+    for label in ("ana", "bruno"):
+        await fleet.start(label, at_once=4).ready()
     await app.enqueue_many(crash_app.tally, range(40))
     await app.enqueue_many(crash_app.flaky, range(10))
     await app.enqueue_many(crash_app.hopeless, range(5))
@@ -80,8 +80,8 @@ async def test_the_seven_figures_are_those_of_the_logs_and_belong_to_one_label(
 
     sql = """
         select count(*), count(*) filter (where ending = 'completed'),
-               count(*) filter (where ending = 'failed' and reason = 'rejected'),
-               count(*) filter (where ending = 'failed' and reason <> 'rejected')
+               count(*) filter (where ending = 'failed' and attempts.reason = 'rejected'),
+               count(*) filter (where ending = 'failed' and attempts.reason <> 'rejected')
           from retoma.attempts join retoma.workers as worker on worker.id = worker_id where worker.label = %s
     """
     told = {label: await app.metrics(label) for label in ("ana", "bruno", "nobody")}
@@ -142,7 +142,7 @@ async def test_an_app_that_only_the_executors_cannot_load_ends_the_worker_once(f
 
 
 async def test_an_idle_worker_is_measured(
-    fleet: Fleet, oracle: Oracle, record_property: Callable[[str, object], None]
+    fleet: Fleet, oracle: Oracle, figure: Callable[[str, object], None]
 ) -> None:
     member = fleet.start("ana", lease_seconds=60, heartbeat_seconds=10, sweep_seconds=5, poll_seconds=1)
     await member.ready()
@@ -151,5 +151,5 @@ async def test_an_idle_worker_is_measured(
     await asyncio.sleep(4)
     used, passed = member.processor_seconds() - before, time.monotonic() - began
 
-    record_property("processor_share_when_idle", round(used / passed, 4))
+    figure("processor_share_when_idle", round(used / passed, 4))
     assert member.executors()

@@ -30,6 +30,7 @@ from retoma.errors import Conflict, EmbeddedUnavailable
 ROOT = os.geteuid() == 0
 as_root = pytest.mark.skipif(not ROOT, reason="only root has to run the server as somebody else")
 
+PREFIX = f"retoma-house-{os.getpid()}-"  # of our own, where tests run side by side
 # So that a Python outside of the virtual environment finds what we test.
 PATHS = os.pathsep.join(str(Path(str(module.__file__)).parents[1]) for module in (embedded, psycopg))
 USE = """
@@ -62,7 +63,7 @@ class House:
     """What a test borrows: homes and the processes that use them, all given back at its end."""
 
     def __init__(self) -> None:
-        self.base = Path(tempfile.mkdtemp(prefix="retoma-house-"))
+        self.base = Path(tempfile.mkdtemp(prefix=PREFIX))
         self.base.chmod(0o755)
         self.homes: list[Path] = []
         self.processes: list[subprocess.Popen[str]] = []
@@ -147,7 +148,7 @@ def running() -> Iterator[Embedded]:
 @pytest.fixture(scope="module", autouse=True)
 def nobody_stays_behind() -> Iterator[None]:
     yield
-    until(lambda: not lines_with("retoma-house-"))
+    until(lambda: not lines_with(PREFIX))
 
 
 def until(true: Callable[[], object], seconds: float = 30) -> None:

@@ -24,15 +24,13 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, Field, computed_field
 from typing_extensions import TypedDict
 
+from retoma.annotations import return_annotation
 from retoma.codec import (
-    checksum,
     codec_of,
-    fingerprint,
-    input_hash,
-    return_annotation,
     too_deep,
 )
 from retoma.errors import CheckpointInvalid, ConfigurationError, Unstorable
+from retoma.fingerprints import checksum, fingerprint, input_hash
 
 if TYPE_CHECKING:
     from collections import OrderedDict
@@ -295,9 +293,7 @@ def test_a_value_that_is_not_as_annotated_is_refused(annotation: Any, value: Any
 
 
 @pytest.mark.parametrize("annotation", [Any, object, dict, dict[str, Any]])
-@pytest.mark.parametrize(
-    "inside", [(1, 2), {1}, Label("ruling", 1), Decimal(1), {1: 2}, b"x", datetime.now(UTC)]
-)
+@pytest.mark.parametrize("inside", [(1, 2), {1}, Label("ruling", 1), Decimal(1), {1: 2}, b"x", datetime.now(UTC)])
 def test_where_the_type_says_nothing_the_value_must_survive_json(annotation: Any, inside: Any) -> None:
     with pytest.raises(Unstorable, match="Annotate the return type"):
         codec_of(annotation).encode({"a": inside}, what=WHAT)
@@ -377,7 +373,7 @@ def test_a_fingerprint_does_not_depend_on_the_order_of_keys() -> None:
 
 
 def test_a_fingerprint_is_the_same_in_another_process() -> None:
-    code = "from retoma.codec import fingerprint; print(fingerprint({'x', 'y', 'z'}, b'raw', 1.5))"
+    code = "from retoma.fingerprints import fingerprint; print(fingerprint({'x', 'y', 'z'}, b'raw', 1.5))"
     seen = {
         subprocess.run(
             [sys.executable, "-c", code],

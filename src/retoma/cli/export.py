@@ -31,8 +31,7 @@ def write(jobs: Sequence[Job], output: Path | None) -> None:
 
 
 def _json_lines(jobs: Sequence[Job], file: TextIO) -> None:
-    for job in jobs:
-        file.write(json.dumps(plain(job), ensure_ascii=False) + "\n")
+    file.writelines(json.dumps(plain(job), ensure_ascii=False) + "\n" for job in jobs)
 
 
 def _csv(jobs: Sequence[Job], file: TextIO) -> None:

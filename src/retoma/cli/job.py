@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from retoma.cli import door, show
-from retoma.cli.values import JSON
+from retoma.cli import door, show, values
 
 if TYPE_CHECKING:
     from retoma.app import Retoma
@@ -100,11 +99,12 @@ def show_one(id: int, *, as_json: bool) -> None:
         return
     known = {name: value for name, value in vars_of(found).items() if value is not None and name != "error"}
     show.fields(known)
-    for title, rows, columns in (("Attempts", attempts, _ATTEMPT), ("Checkpoints", checkpoints, _CHECKPOINT)):
-        click.echo(f"\n{title}" if show.in_terminal() else f"\n{title.lower()}")
-        show.table(rows, columns, nothing="  none yet")
+    click.echo("\nattempts")
+    show.table(attempts, _ATTEMPT, nothing="none has ended yet")
+    click.echo("\ncheckpoints")
+    show.table(checkpoints, _CHECKPOINT, nothing="none yet")
     if found.error:
-        click.echo(f"\n{'Error' if show.in_terminal() else 'error'}\n{found.error}")
+        click.echo(f"\nerror\n{found.error}")
 
 
 def vars_of(found: Job) -> dict[str, Any]:
@@ -124,7 +124,7 @@ def retry(ids: tuple[int, ...], pipeline: str | None, attempts: int | None, *, a
 
     async def ask(app: Retoma) -> int:
         chosen = [each.id for each in await _every(app, state="failed", pipeline=pipeline)] if all_failed else ids
-        return await _each(chosen, lambda id: app.retry(id, attempts=attempts))
+        return await _each(chosen, lambda one: app.retry(one, attempts=attempts))
 
     _leave(door.ask(ask))
 
@@ -148,7 +148,7 @@ def restart(id: int) -> None:
 @job.command()
 @click.argument("id", type=int)
 @click.argument("name")
-@click.argument("value", type=JSON, metavar="[JSON]", required=False)
+@click.argument("value", type=values.json_value, metavar="[JSON]", required=False)
 def signal(id: int, name: str, value: Any) -> None:
     """Tell a job something it waits for (run.wait_for). Under each NAME it hears one thing, the first."""
     if door.ask(lambda app: app.signal(id, name, value)):

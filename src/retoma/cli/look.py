@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from retoma.cli import door, show
-from retoma.cli.values import DURATION
+from retoma.cli import door, show, values
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -74,7 +73,7 @@ def metrics(label: str, *, as_json: bool) -> None:
 
 
 @click.command()
-@click.option("--older-than", type=DURATION, metavar="TIME", help="Such as 30d; otherwise RETOMA_RETENTION_DAYS.")
+@click.option("--older-than", type=values.duration, metavar="TIME", help="Such as 30d (RETOMA_RETENTION_DAYS).")
 def prune(older_than: timedelta | None) -> None:
     """Remove jobs that ended long ago, with their attempts and checkpoints. How many went is printed."""
     click.echo(door.ask(lambda app: app.prune(older_than)))

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from retoma.cli import door, show
-from retoma.cli.values import LIMIT
+from retoma.cli import door, show, values
 
 if TYPE_CHECKING:
     from retoma.model import Queue
@@ -59,7 +58,7 @@ def resume(name: str) -> None:
 @queue.command()
 @click.argument("queue")
 @click.argument("lane")
-@click.argument("most", metavar="N", type=LIMIT)
+@click.argument("most", metavar="N", type=values.limit)
 def limit(queue: str, lane: str, most: int) -> None:
     """Let at most N jobs of a lane run at the same time, over all workers; 'none' lifts the limit."""
     door.ask(lambda app: app.limit_lane(queue, lane, at_once=most or None))

@@ -49,14 +49,21 @@ class Root(click.Group):
             with formatter.section(title):
                 formatter.write_dl([(name, sentence) for name, (_place, sentence) in section.items()])
 
-    def main(self, args: Sequence[str] | None = None, *rest: Any, standalone_mode: bool = True, **extra: Any) -> Any:
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        **extra: Any,
+    ) -> Any:
         """Run the command that *args* name, and leave with its exit code."""
         if not standalone_mode:
-            return super().main(args, *rest, standalone_mode=False, **extra)
+            return super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
         given = list(sys.argv[1:] if args is None else args)
         try:
             # What comes back is an exit code when --help or ctx.exit ended it, and None otherwise.
-            code = super().main(given, *rest, standalone_mode=False, **extra)
+            code = super().main(given, prog_name, complete_var, standalone_mode=False, **extra)
         except click.UsageError as error:
             path = error.ctx.command_path if error.ctx else "retoma"
             sys.exit(_say(error.format_message(), f"{path} --help", error.exit_code))

@@ -14,7 +14,8 @@ import click
 
 T = TypeVar("T")
 
-Columns = Mapping[str, Callable[[T], object]]
+Reader = Callable[[T], object]
+Columns = Mapping[str, Reader[T]]
 """What stands in each column of a table, by its heading."""
 
 _JSON_TEXT = ("input", "output", "value")

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from retoma.cli import door, show
-from retoma.cli.values import DURATION
+from retoma.cli import door, show, values
 
 if TYPE_CHECKING:
     from datetime import timedelta
 
     from retoma.app import Retoma
 
+F = TypeVar("F", bound=Callable[..., Any])
+
 _DEMO = "retoma.demo:app"
 
 
-def _how_to_work(command: click.Command) -> click.Command:
+def _how_to_work(command: F) -> F:
     """The options that worker and up have in common."""
     options = (
         door.app_option,
@@ -33,8 +35,8 @@ def _how_to_work(command: click.Command) -> click.Command:
     return command
 
 
-@_how_to_work
 @click.command()
+@_how_to_work
 def worker(reference: str | None, **options: Any) -> None:
     """Work on the jobs of a program until told to stop.
 
@@ -44,8 +46,8 @@ def worker(reference: str | None, **options: Any) -> None:
     asyncio.run(_work(door.reference_of(reference), options, upgrade=None))
 
 
-@_how_to_work
 @click.command()
+@_how_to_work
 def up(reference: str | None, **options: Any) -> None:
     """Start all that a program needs on this machine: database, tables and a worker; Ctrl-C ends all of it.
 
@@ -88,13 +90,13 @@ def _greet(app: Retoma, reference: str, queues: list[str], label: str) -> None:
 @click.argument("input", metavar="JSON")
 @door.app_option
 @click.option("--key", help="Your own name for this input: the same key gives the same job back.")
-@click.option("--delay", type=DURATION, metavar="TIME", help="Not before this has passed, such as 90s, 15m, 2h or 1d.")
+@click.option("--delay", type=values.duration, metavar="TIME", help="Not before this has passed, such as 15m.")
 def enqueue(pipeline: str, input: str, reference: str | None, key: str | None, delay: timedelta | None) -> None:
     """Queue one job of PIPELINE over an input written as JSON ('-' reads it from standard input).
 
     The job's id is printed.
     """
-    text = click.get_text_stream("stdin").read() if input == "-" else input
+    text = sys.stdin.read() if input == "-" else input
     seconds = delay.total_seconds() if delay else 0.0
     receipt = asyncio.run(_enqueue(door.reference_of(reference), pipeline, text, key, seconds))
     if not receipt.new:
@@ -113,7 +115,7 @@ async def _enqueue(reference: str, name: str, text: str, key: str | None, delay:
     except CheckpointInvalid as error:
         raise ConfigurationError(
             f"This is not an input of {name!r}: {error.message}.".replace("..", "."),
-            next="Write it as JSON in single quotes, such as '\"text\"' or '{\"name\": \"value\"}'.",
+            next='Write it as JSON in single quotes, such as \'"text"\' or \'{"name": "value"}\'.',
         ) from None
     async with app:
         return await app.enqueue(pipeline, value, key=key, delay=delay)

@@ -132,7 +132,7 @@ def attempt(function: Callable[..., Any], args: Any, kwargs: Any, seconds: float
     """Call the function and say how it went."""
     returned = value = None
     used = time.process_time()
-    reserve: bytearray | None = bytearray(RESERVE_BYTES)
+    reserve = bytearray(RESERVE_BYTES)
     # Processor time runs as many times faster as there are cores. The parent's clock decides; this
     # is for the day when the parent is frozen.
     limit(resource.RLIMIT_CPU, math.ceil(used + seconds * (os.cpu_count() or 1)) + 5)
@@ -144,7 +144,7 @@ def attempt(function: Callable[..., Any], args: Any, kwargs: Any, seconds: float
             returned = True
             return Reply(kind="value", body=pickle.dumps(value))
         finally:
-            reserve = None  # lifting the limit takes memory, and there may be none left
+            del reserve  # lifting the limit takes memory, and there may be none left
             limit(resource.RLIMIT_AS, resource.RLIM_INFINITY)
             limit(resource.RLIMIT_CPU, resource.RLIM_INFINITY)
     except MemoryError:

@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 from retoma.telemetry.events import Event
 
+__all__ = ["Event", "Listener", "emit", "heard", "listen"]
+
 Listener = Callable[[Event], None]
 
 _listeners: list[Listener] = []

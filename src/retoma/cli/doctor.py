@@ -1,0 +1,214 @@
+"""retoma doctor: what is well, what is not, and what to do about it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import click
+
+from retoma.cli import door, show
+
+if TYPE_CHECKING:
+    from retoma.model import Health
+    from retoma.settings import Settings
+
+_LONG_TRANSACTION = 5 * 60
+_VERY_LONG_TRANSACTION = 60 * 60
+_OLD_SNAPSHOT = 1_000_000
+_MANY_DEAD = 10_000
+_SLOW_ECHO = 0.5
+_LATE = 5 * 60
+_MARKS = {"green": ("✔", "green"), "amber": ("!", "yellow"), "red": ("✖", "red")}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at: green, amber or red, what was seen, and the fix."""
+
+    level: str
+    what: str
+    seen: str
+    next: str = ""
+
+
+def green(what: str, seen: str) -> Finding:
+    return Finding("green", what, seen)
+
+
+def amber(what: str, seen: str, next: str) -> Finding:
+    return Finding("amber", what, seen, next)
+
+
+def red(what: str, seen: str, next: str) -> Finding:
+    return Finding("red", what, seen, next)
+
+
+@click.command()
+@show.as_json
+def doctor(*, as_json: bool) -> None:
+    """Check the database, the schema and the workers: green, amber or red, with the fix.
+
+    The exit code is 1 when something is red.
+    """
+    findings = asyncio.run(_examine(door.settings()))
+    if as_json:
+        show.print_json(findings)
+    elif show.in_terminal():
+        _draw(findings)
+    else:
+        columns = {name: _field(name) for name in ("level", "what", "seen", "next")}
+        show.table(findings, columns, nothing="")
+    click.get_current_context().exit(int(any(finding.level == "red" for finding in findings)))
+
+
+def _field(name: str) -> show.Reader[Finding]:
+    return lambda finding: getattr(finding, name)
+
+
+def _draw(findings: list[Finding]) -> None:
+    width = max(len(finding.what) for finding in findings)
+    for finding in findings:
+        mark, colour = _MARKS[finding.level]
+        click.echo(f"{click.style(mark, fg=colour, bold=True)} {finding.what:<{width}}  {finding.seen}")
+        if finding.next:
+            click.echo(f"  {'':<{width}}  {click.style(f'Try: {finding.next}', fg=colour)}")
+
+
+async def _examine(settings: Settings) -> list[Finding]:
+    """Everything that can be looked at; what stands on something red is left out."""
+    from retoma import migrate
+    from retoma.app import Retoma, reach
+    from retoma.errors import DatabaseTooOld, RetomaError, SchemaMismatch
+
+    try:
+        url, server = await asyncio.to_thread(reach, settings)
+    except RetomaError as error:
+        return [red("database", error.message, error.next)]
+    try:
+        findings = [_place(url, server.source if server else None, settings)]
+        try:
+            if server is not None:
+                await asyncio.to_thread(migrate.upgrade, url, settings)
+            status = await asyncio.to_thread(migrate.status, url, settings)
+            migrate.require(status)
+        except SchemaMismatch as error:
+            return [*findings, red("schema", error.message, error.next)]
+        except DatabaseTooOld as error:
+            return [red("version", error.message, error.next)]
+        except RetomaError as error:
+            return [red("database", error.message, error.next)]
+        findings.append(green("schema", f"revision {status.current}, as this version needs"))
+        async with Retoma(settings=settings) as app:
+            return [*findings, *judge(await app.health(), settings)]
+    finally:
+        if server is not None:
+            server.release()
+
+
+def _place(url: str, source: str | None, settings: Settings) -> Finding:
+    if source is not None:
+        return green("database", f"embedded in {settings.home}, programs from {source}")
+    parts = urlsplit(url)
+    return green("database", f"{parts.hostname or 'localhost'}:{parts.port or 5432}{parts.path} answers")
+
+
+def judge(health: Health, settings: Settings) -> Iterator[Finding]:
+    """What the figures of a database mean."""
+    if health.standby:
+        yield red("version", f"PostgreSQL {health.version}, a read-only standby", "point DATABASE_URL at the primary.")
+    else:
+        yield green("version", f"PostgreSQL {health.version}")
+    yield _durable(health)
+    yield _connections(health)
+    yield _hints(health, settings)
+    yield _transactions(health)
+    yield _dead_rows(health)
+    yield from _work(health)
+
+
+def _durable(health: Health) -> Finding:
+    off = [name for name in ("fsync", "full_page_writes") if not getattr(health, name)]
+    if off:
+        return red("durability", f"{' and '.join(off)} off: a crash may corrupt the database", "switch it on.")
+    if health.synchronous_commit == "off":
+        return red(
+            "durability",
+            "synchronous_commit is off: a crash of the server may lose jobs and checkpoints that were acknowledged",
+            "alter database … set synchronous_commit = on;",
+        )
+    return green("durability", f"fsync on, synchronous_commit {health.synchronous_commit}")
+
+
+def _connections(health: Health) -> Finding:
+    seen = f"{health.connections} of {health.most_connections} in use"
+    if health.connections > 0.9 * health.most_connections:
+        return amber("connections", seen, "raise max_connections, or put PgBouncer in front.")
+    return green("connections", seen)
+
+
+def _hints(health: Health, settings: Settings) -> Finding:
+    poll = f"every {settings.poll_seconds:g} s"
+    if settings.pooler == "transaction":
+        return green("hints", f"none through a transaction pooler; workers look {poll}")
+    if health.echo_seconds is None:
+        return amber(
+            "hints",
+            f"LISTEN/NOTIFY does not arrive; workers look {poll} instead",
+            "if a pooler in transaction mode stands in between, set RETOMA_POOLER=transaction.",
+        )
+    seen = f"LISTEN/NOTIFY came back in {health.echo_seconds * 1000:.0f} ms"
+    if health.echo_seconds > _SLOW_ECHO:
+        return amber("hints", seen, "look at the load of the server, and at the network.")
+    return green("hints", seen)
+
+
+def _transactions(health: Health) -> Finding:
+    seconds = health.transaction_seconds or 0.0
+    who = f"process {health.transaction_pid} ({health.transaction_name or 'no name'})"
+    end = f"find out what it does; select pg_terminate_backend({health.transaction_pid}) ends it."
+    if seconds > _VERY_LONG_TRANSACTION:
+        return red("transactions", f"one is open for {seconds / 3600:.1f} h: {who}; nothing it saw can be cleaned", end)
+    if seconds > _LONG_TRANSACTION:
+        return amber("transactions", f"one is open for {seconds / 60:.0f} min: {who}", end)
+    if health.snapshot_age > _OLD_SNAPSHOT:
+        return amber(
+            "transactions",
+            f"the oldest snapshot is {health.snapshot_age:,} transactions old; dead rows pile up behind it",
+            "look in pg_replication_slots, pg_prepared_xacts and pg_stat_activity for who holds it.",
+        )
+    return green("transactions", f"the oldest is {seconds:.0f} s old, its snapshot {health.snapshot_age:,} behind")
+
+
+def _dead_rows(health: Health) -> Finding:
+    seen = f"{health.live_rows:,} live and {health.dead_rows:,} dead"
+    if not health.autovacuum:
+        return red("rows of jobs", f"{seen}; autovacuum is off", "switch autovacuum on.")
+    if health.dead_rows > _MANY_DEAD and health.dead_rows > health.live_rows:
+        return amber("rows of jobs", seen, "vacuum retoma.jobs; and look for what holds an old snapshot.")
+    return green("rows of jobs", seen)
+
+
+def _work(health: Health) -> Iterator[Finding]:
+    late = health.oldest_due_seconds or 0.0
+    waits = f"; the oldest job that could run waits for {late:.0f} s" if late else ""
+    seen = f"{health.workers_alive} executors alive{waits}"
+    if health.workers_alive == 0:
+        yield amber("workers", f"nobody works{waits}", "retoma worker --app myapp:app")
+    elif late > _LATE:
+        yield amber("workers", seen, "start more workers, or see 'retoma queue list' for what nobody serves.")
+    else:
+        yield green("workers", seen)
+    if health.workers_silent:
+        yield amber(
+            "silence",
+            f"{health.workers_silent} fell silent",
+            "any worker recovers their jobs within seconds.",
+        )
+    if health.queues_paused:
+        yield amber("queues", f"{health.queues_paused} paused", "'retoma queue list' says why; 'retoma queue resume'.")
+    if health.failed_jobs:
+        yield amber("dead letters", f"{health.failed_jobs:,} jobs failed", "retoma job list --state failed")

@@ -1,0 +1,103 @@
+"""A real worker, killed with -9 in the middle of its work."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from typing import IO, Any
+
+import orjson
+
+from retoma.app import Retoma
+from retoma.errors import ConfigurationError, RetomaError
+from retoma.find import find_app, reference_to
+from retoma.settings import Settings
+from retoma.store import ageing
+
+_LOOK = 0.01
+
+
+async def crash(
+    app: Retoma,
+    *,
+    after: int = 0,
+    steps: int = 0,
+    processes: int = 1,
+    at_once: int | None = None,
+    reference: str | None = None,
+    timeout: float = 60.0,
+) -> int:
+    """Start a real worker and kill it with -9 once *after* jobs have ended and *steps* steps were saved.
+
+    Its executors go with it, and what they had in hand stays *running* under their lease: see ``age`` and ``drain``.
+    They find the app by *reference* (module:attribute or file:attribute), or by the module that holds it. How many
+    jobs have ended by then.
+    """
+    if after < 1 and steps < 1:
+        raise ConfigurationError("crash() does not know when.", next="Say after=… jobs or steps=… checkpoints.")
+    orders: dict[str, Any] = {
+        "reference": reference or reference_to(app),
+        "settings": app.settings.model_dump(mode="json", exclude={"database_url"}),
+        "processes": processes,
+        "at_once": at_once,
+    }
+    async with app:
+        orders["settings"]["database_url"] = app.database.url
+        before = (await app.fetch(ageing.tally()))[0]
+        with tempfile.TemporaryFile() as said:
+            worker = _start_worker(orders, said)
+            try:
+                async with asyncio.timeout(timeout):
+                    while True:
+                        now = (await app.fetch(ageing.tally()))[0]
+                        if now.ended - before.ended >= after and now.saved - before.saved >= steps:
+                            return now.ended - before.ended
+                        _still_hope(worker, now, said)
+                        await asyncio.sleep(_LOOK)
+            finally:
+                # The whole group, executors and their children included, at one moment.
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(worker.pid, signal.SIGKILL)
+                worker.wait()
+
+
+def _start_worker(orders: dict[str, Any], said: IO[bytes]) -> subprocess.Popen[bytes]:
+    worker = subprocess.Popen(
+        [sys.executable, "-c", "from retoma.testing.crashing import work_until_killed; work_until_killed()"],
+        stdin=subprocess.PIPE,
+        stdout=said,
+        stderr=said,
+        start_new_session=True,
+    )
+    assert worker.stdin is not None
+    # On its standard input, because the database's address holds a password and others can read a command line.
+    with worker.stdin as control:
+        control.write(orjson.dumps(orders))
+    return worker
+
+
+def _still_hope(worker: subprocess.Popen[bytes], tally: ageing.Tally, said: IO[bytes]) -> None:
+    if worker.poll() is None and tally.left:
+        return
+    said.seek(0)
+    words = said.read()[-2000:].decode(errors="replace").strip()
+    if worker.poll() is not None:
+        raise RetomaError(f"The worker that was to be killed ended by itself: {words or worker.returncode}.")
+    raise RetomaError(
+        f"All jobs ended before the worker could be killed: {tally.ended} in all, {tally.saved} steps.",
+        next="Enqueue more, or crash earlier.",
+    )
+
+
+def work_until_killed() -> None:
+    """The process that ``crash`` starts and kills: a worker, as its orders on standard input say."""
+    orders = orjson.loads(sys.stdin.buffer.read())
+    app = find_app(orders["reference"])
+    app.front.settings = Settings.load(**orders["settings"])
+    worker = app.worker(processes=orders["processes"], at_once=orders["at_once"], reference=orders["reference"])
+    asyncio.run(worker.run())

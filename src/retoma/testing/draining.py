@@ -1,0 +1,112 @@
+"""Everything that is ready, run in this process until nothing is."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+
+from retoma.app import Retoma
+from retoma.board import Board
+from retoma.commands import fire_schedules
+from retoma.database import TRANSIENT, Database
+from retoma.errors import ConfigurationError, DatabaseUnreachable
+from retoma.executor import Executor
+from retoma.join import run_on
+from retoma.store import jobs, workers
+from retoma.store.workers import Pulse
+
+
+async def drain(app: Retoma, *, at_once: int | None = None, queues: Sequence[str] | None = None) -> int:
+    """Run everything that is ready, in this process, until nothing is; how many jobs ended.
+
+    First it does the rounds of a worker: jobs of silent workers are recovered, late ones expire, schedules fire.
+    """
+    async with app:
+        while await app.recover():
+            pass
+        while await app.fetch(jobs.expire()):
+            pass
+        async with app.database.connection() as connection:
+            await run_on(connection, fire_schedules())
+        async with an_executor(app, at_once or app.settings.worker_at_once, queues) as executor:
+            await executor.drain()
+            return executor.totals.completed + executor.totals.failed
+
+
+@asynccontextmanager
+async def an_executor(app: Retoma, at_once: int, queues: Sequence[str] | None) -> AsyncIterator[Executor]:
+    """An executor in this process, with a row of its own among the workers and a heart that beats."""
+    front = app.front
+    if not front.pipelines:
+        raise ConfigurationError("This app has no pipelines to work on.", next="Pass pipelines=[…] to Retoma.")
+    names = list(queues or front.queues)
+    hello = workers.hello(
+        label=app.settings.worker_label,
+        host=socket.gethostname(),
+        pid=os.getpid(),
+        version=version("retoma"),
+        queues=names,
+        pipelines=sorted(front.pipelines),
+        at_once=at_once,
+        lease=app.settings.lease_seconds,
+    )
+    worker_id = (await app.fetch(hello))[0]
+    # Its own pool, made as a worker makes it, so that a test sees the plans that production gets.
+    database = Database(app.database.url, app.settings, hot=True, most=4 + min(at_once, 16))
+    board = Board.new(at_once)
+    executor = Executor(
+        database=database,
+        settings=app.settings,
+        pipelines=front.pipelines,
+        providers=front.providers,
+        queues=names,
+        worker_id=worker_id,
+        board=board,
+    )
+    await database.open()
+    beating = asyncio.create_task(_beat_for(app, executor))
+    try:
+        yield executor
+    finally:
+        executor.stop(now=True)
+        beating.cancel()
+        await asyncio.gather(beating, return_exceptions=True)
+        await executor.ledger.settled()
+        await _beat(app, executor)
+        await app.fetch(jobs.bury(worker_id, [], reason="stopped", error="The test was over."))
+        await database.close()
+        board.close()
+
+
+async def _beat_for(app: Retoma, executor: Executor) -> None:
+    while True:
+        with contextlib.suppress(*TRANSIENT, DatabaseUnreachable):
+            if not await _beat(app, executor):
+                executor.stop(now=True)
+            asked = await app.fetch(workers.cancelling([executor.worker_id]))
+            executor.cancel([job for job, _, _ in asked])
+        await asyncio.sleep(app.settings.heartbeat_seconds)
+
+
+async def _beat(app: Retoma, executor: Executor) -> bool:
+    totals = executor.totals
+    at = time.monotonic()
+    pulse = Pulse(
+        id=executor.worker_id,
+        pid=os.getpid(),
+        claimed=totals.claimed,
+        completed=totals.completed,
+        failed=totals.failed,
+        retried=totals.retried,
+        busy=totals.busy,
+    )
+    alive = bool(await app.fetch(workers.heartbeat([pulse])))
+    if alive:
+        executor.board.beat = at
+    return alive

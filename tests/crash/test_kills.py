@@ -1,0 +1,190 @@
+"""kill -9, and the pause that is worse: what was running goes on elsewhere, and the one who wakes up changes nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Callable
+
+import crash_app
+import psutil
+import pytest
+from fleet import LEASE, Fleet, lives, until
+from oracle import Oracle
+
+from retoma import Retoma
+
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(90)]
+
+Figure = Callable[[str, object], None]
+
+
+def has_begun(oracle: Oracle, jobs: list[int], step: str) -> Callable[[], bool]:
+    return lambda: all(oracle.begun(job, step) for job in jobs)
+
+
+async def test_a_killed_executor_loses_nothing_and_its_supervisor_gives_its_jobs_back_at_once(
+    fleet: Fleet, oracle: Oracle, app: Retoma, figure: Figure
+) -> None:
+    # A lease so long that only the supervisor can be the one who gives back.
+    member = fleet.start("ana", at_once=4, lease_seconds=300)
+    jobs = [receipt.id for receipt in await app.enqueue_many(crash_app.nap, [1.0] * 4)]
+    await until(has_begun(oracle, jobs, "slow"), what="all four are in their slow step")
+    (executor,) = member.executors()
+
+    killed = time.time()
+    os.kill(executor, signal.SIGKILL)
+    await until(oracle.all_ended, what="all jobs end")
+
+    back = [at - killed for at in oracle.queued_again(jobs)]
+    figure("recovery_seconds", round(max(back), 3))
+    assert len(back) == 4
+    assert max(back) < 10
+    assert oracle.states() == {"completed": 4}
+    for job in jobs:
+        assert oracle.begun(job, "quick") == 1, "a finished step was run again"
+        assert oracle.begun(job, "slow") == 2
+        crash, success = oracle.attempts(job)
+        assert crash[:4] == ("crashed", 1, "slow", signal.SIGKILL)
+        assert success[:2] == ("completed", 2)
+    assert oracle.effects() == {(job, "record"): 1 for job in jobs}
+    assert executor not in member.executors()
+    oracle.nothing_is_wrong()
+
+
+async def test_jobs_that_were_only_fetched_go_back_untouched(fleet: Fleet, oracle: Oracle, app: Retoma) -> None:
+    """An executor that does short jobs fetches ahead; what it had not begun does not answer for its death."""
+    member = fleet.start("ana", at_once=2, lease_seconds=300)
+    await member.ready()
+    await app.enqueue_many(crash_app.tally, range(3000))
+    slow = [receipt.id for receipt in await app.enqueue_many(crash_app.nap, [2.0] * 12)]
+    running = "select count(*) from retoma.jobs where state = 'running' and pipeline = 'nap'"
+    await until(lambda: oracle.one(running) > 2 and len(oracle.marks("began")) > 3000, what="more are held than run")
+    begun = {mark.job for mark in oracle.marks("began") if mark.step == "quick"}
+    fetched = {job for (job,) in oracle.rows("select id from retoma.jobs where state = 'running'")} - begun
+
+    member.send(signal.SIGKILL, executors=True, supervisor=False)
+    ends = "select job_id, ending from retoma.attempts where job_id = any (%s)"
+    await until(lambda: len(oracle.rows(ends, slow)) >= 2, what="the dead one's jobs are given back")
+    endings = {job: [end for each, end in oracle.rows(ends, slow) if each == job] for job in slow}
+
+    assert fetched
+    assert all(endings[job][:1] == ["released"] for job in fetched)
+    assert all(oracle.rows("select attempt, crashes from retoma.jobs where id = %s", job)[0][1] == 0 for job in fetched)
+    assert all(oracle.attempts(job)[0][0] == "crashed" for job in begun)
+
+
+async def test_a_killed_supervisor_takes_its_executor_along_and_another_worker_goes_on(
+    fleet: Fleet, oracle: Oracle, app: Retoma, figure: Figure
+) -> None:
+    first = fleet.start("ana", at_once=4)
+    jobs = [receipt.id for receipt in await app.enqueue_many(crash_app.nap, [1.5] * 4)]
+    await until(has_begun(oracle, jobs, "slow"), what="all four are in their slow step")
+    second = fleet.start("bruno", at_once=4)
+    await second.ready()
+    executor = psutil.Process(first.executors()[0])
+
+    killed = time.time()
+    first.send(signal.SIGKILL)
+    await until(lambda: not lives(executor), seconds=5, what="the executor dies with its supervisor")
+    await until(oracle.all_ended, what="all jobs end")
+
+    back = [at - killed for at in oracle.queued_again(jobs)]
+    figure("recovery_seconds", round(max(back), 3))
+    assert oracle.states() == {"completed": 4}
+    assert all(oracle.attempts(job)[0][0] == "lost" for job in jobs)
+    assert all(oracle.begun(job, "quick") == 1 for job in jobs)
+    assert {mark.pid for mark in oracle.marks("done") if mark.step == "slow"} == set(second.executors())
+    oracle.nothing_is_wrong()
+
+
+async def test_supervisor_and_executor_killed_together_lose_nothing(fleet: Fleet, oracle: Oracle, app: Retoma) -> None:
+    first = fleet.start("ana", at_once=4)
+    jobs = [receipt.id for receipt in await app.enqueue_many(crash_app.five, [0.4] * 8)]
+    await until(lambda: sum(oracle.begun(job, "step/3") for job in jobs) >= 2, what="some are half-way")
+    first.send(signal.SIGKILL, executors=True)
+    second = fleet.start("ana", at_once=4)  # the same name: identity is new at every start
+
+    await until(oracle.all_ended, what="all jobs end")
+
+    assert first.ended
+    assert not second.ended
+    assert oracle.states() == {"completed": 8}
+    assert oracle.effects() == {(job, f"step/{number}"): 1 for job in jobs for number in (2, 4)}
+    assert oracle.again() <= oracle.lost()
+    oracle.nothing_is_wrong()
+
+
+async def test_a_worker_that_was_frozen_past_its_lease_changes_nothing_when_it_wakes(
+    fleet: Fleet, oracle: Oracle, app: Retoma
+) -> None:
+    frozen = fleet.start("ana", at_once=4)
+    jobs = [receipt.id for receipt in await app.enqueue_many(crash_app.nap, [2.0] * 4)]
+    await until(has_begun(oracle, jobs, "slow"), what="all four are in their slow step")
+    (executor,) = frozen.executors()
+    frozen.send(signal.SIGSTOP, executors=True)
+    other = fleet.start("bruno", at_once=4)
+    second = "select count(*) from changes where fence = 2 and state = 'running'"
+    await until(lambda: oracle.one(second) == 4, what="the other has claimed all of them")
+
+    # It wakes while the other is in the middle of the same step, and its own sleep is over.
+    frozen.send(signal.SIGCONT, executors=True)
+    await until(oracle.all_ended, what="all jobs end")
+    await until(lambda: frozen.executors() not in ([], [executor]), what="the sleeper's executor is replaced")
+
+    assert oracle.states() == {"completed": 4}
+    assert {(mark.job, mark.fence) for mark in oracle.marks("done") if mark.step == "slow"} == {(job, 2) for job in jobs}
+    assert oracle.one("select count(*) from effects where fence <> 2") == 0
+    oracle.nothing_is_wrong()
+
+    # And both go on working.
+    other.send(signal.SIGKILL, executors=True)
+    more = [receipt.id for receipt in await app.enqueue_many(crash_app.effect, range(5))]
+    await until(lambda: oracle.states(more) == {"completed": 5}, what="the one that slept works again")
+
+
+async def test_a_frozen_executor_keeps_its_lease_and_its_job_is_held_to_its_time(
+    fleet: Fleet, oracle: Oracle, app: Retoma
+) -> None:
+    member = fleet.start("ana", at_once=4)
+    other = fleet.start("bruno", queues=["elsewhere"])  # would recover what has no lease
+    await other.ready()
+    short = (await app.enqueue(crash_app.nap, 0.5, timeout=LEASE + 1)).id
+    patient = (await app.enqueue(crash_app.nap, 0.6, timeout=60)).id
+    await until(has_begun(oracle, [short, patient], "slow"), what="both are in their slow step")
+    (executor,) = member.executors()
+
+    os.kill(executor, signal.SIGSTOP)
+    await until(lambda: oracle.attempts(short), what="the time-out ends the frozen executor")
+
+    ending, attempt, step, number, error, _ = oracle.attempts(short)[0]
+    assert (ending, attempt, step, number) == ("timeout", 1, "slow", signal.SIGKILL)
+    assert f"job {short} (step 'slow')" in error
+    assert oracle.attempts(patient)[0][:2] == ("released", 1)
+    assert oracle.one("select count(*) from retoma.attempts where ending = 'lost'") == 0
+    await until(oracle.all_ended, what="both end")
+    assert oracle.states() == {"completed": 2}
+    assert oracle.job(patient)[2] == 1, "the neighbour's attempt was not given back"
+    assert oracle.job(short)[2] == 2
+    assert oracle.begun(patient, "quick") == oracle.begun(short, "quick") == 1
+    oracle.nothing_is_wrong()
+
+
+async def test_an_executor_that_dies_young_again_and_again_does_not_stop_the_others(
+    fleet: Fleet, oracle: Oracle, app: Retoma
+) -> None:
+    member = fleet.start("ana", processes=2, at_once=2)
+    pids = await member.ready(2)
+    for _ in range(4):
+        os.kill(pids[0], signal.SIGKILL)
+        await until(lambda: pids[0] not in member.executors(), what="it is dead")
+        pids = await member.ready(2)
+        await asyncio.sleep(0.1)
+    jobs = [receipt.id for receipt in await app.enqueue_many(crash_app.effect, range(20))]
+
+    await until(oracle.all_ended, what="all jobs end")
+
+    assert oracle.states(jobs) == {"completed": 20}
+    oracle.nothing_is_wrong()
