@@ -237,7 +237,8 @@ class Retoma:
     async def health(self) -> Health:
         """How the database is doing: what can make a queue slow or unsafe, and who works."""
         found = (await self.fetch(health.look()))[0]
-        return dataclasses.replace(found, echo_seconds=await notify.echo(self.database.url, self.settings))
+        echo = await asyncio.to_thread(notify.echo, self.database.url, self.settings)
+        return dataclasses.replace(found, echo_seconds=echo)
 
     # — asking —
 

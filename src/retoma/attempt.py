@@ -27,8 +27,14 @@ async def attempt(
     began = time.monotonic()
     try:
         ended = await _handled(claim, pipeline, steps, providers, threads)
-    except asyncio.CancelledError:
-        raise
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        # Nobody told this handler to stop: something it waited for was cancelled, and that is a failure like any
+        # other. Given back at no cost, it would come again for ever.
+        failure = RuntimeError("Something that the handler waited for was cancelled.")
+        ended = ending_of(claim, pipeline, failure.with_traceback(error.__traceback__))
     except BaseException as error:  # noqa: BLE001 - whatever a handler raises is how it ended
         ended = ending_of(claim, pipeline, error)
     ended.step = None if ended.ending == "completed" else steps.last

@@ -14,12 +14,14 @@ from typing import Any
 import orjson
 
 from retoma.board import Board
-from retoma.database import Database
-from retoma.errors import ConfigurationError, RetomaError
+from retoma.database import Database, jitter
+from retoma.errors import ConfigurationError, DatabaseUnreachable, RetomaError
 from retoma.executor import Executor
 from retoma.find import find_app
 from retoma.isolate import shutdown as end_isolated_children
 from retoma.settings import Settings
+from retoma.telemetry import emit
+from retoma.telemetry.events import DatabaseLost
 from retoma.telemetry.logs import log_to_stderr
 
 CANNOT_START = 78  # as in sysexits: a configuration error
@@ -64,14 +66,26 @@ async def _obey(executor: Executor, control: asyncio.StreamReader) -> None:
     os._exit(1)
 
 
+async def _open(database: Database) -> None:
+    """Connect; the supervisor has done so before, so a database that does not answer now will answer again."""
+    attempt = 0
+    while True:
+        try:
+            return await database.open()
+        except DatabaseUnreachable as error:
+            attempt += 1
+            emit(DatabaseLost(doing="starting", error=type(error).__name__))
+            await asyncio.sleep(jitter(attempt))
+
+
 async def work(app: Any, orders: Orders, control: Any) -> None:
     """Run an executor of *app* until it is told to stop."""
     settings = Settings.load(**orders.settings)
     log_to_stderr(level=settings.log_level, format=settings.log_format, label=settings.worker_label)
     database = Database(orders.database_url, settings, hot=True, most=6)
     transactions = Database(orders.database_url, settings, most=max(2, min(orders.at_once, 20)), least=0)
-    await database.open()
-    await transactions.open()
+    await _open(database)
+    await _open(transactions)
     board = Board(orders.board, orders.at_once)
     executor = Executor(
         database=database,

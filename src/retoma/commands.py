@@ -17,6 +17,8 @@ from retoma.model import Attempt, Checkpoint, Due, Job, JobState, Receipt, Sched
 from retoma.pipeline import Pipeline
 from retoma.query import Query
 from retoma.store import attempts, checkpoints, jobs, queues, schedules, workers
+from retoma.telemetry import emit
+from retoma.telemetry.events import ScheduleUnreadable
 
 T = TypeVar("T")
 I = TypeVar("I")
@@ -56,10 +58,24 @@ def enqueue(
     """Queue one job per input, a bounded number per statement; receipts in the order of the inputs."""
     order = _order(pipeline, options)
     receipts: list[Receipt] = []
+    ours: set[int] = set()
     rest = iter(inputs)
     while some := list(islice(rest, _AT_A_TIME)):
-        receipts += yield from _enqueue_some(pipeline, some, [keys(each) for each in some], order, options, notify)
+        more = yield from _enqueue_some(pipeline, some, [keys(each) for each in some], order, options, notify)
+        if options.if_taken == "raise":
+            ours.update(each.id for each in more if each.new)
+            _refuse_taken(pipeline, [each for each in more if each.id not in ours])
+        receipts += more
     return receipts
+
+
+def _refuse_taken(pipeline: Pipeline[Any, Any], taken: Sequence[Receipt]) -> None:
+    for each in taken:
+        raise KeyTaken(
+            f"Job {each.id} of pipeline {pipeline.name!r} has the key {each.key!r} already.",
+            job_id=each.id,
+            next="Leave out if_taken='raise' to get that job back instead.",
+        )
 
 
 def _order(pipeline: Pipeline[Any, Any], options: Options) -> jobs.Order:
@@ -70,10 +86,12 @@ def _order(pipeline: Pipeline[Any, Any], options: Options) -> jobs.Order:
     priority = pipeline.priority if options.priority is None else options.priority
     if not -1000 <= priority <= 1000:  # noqa: PLR2004
         raise ConfigurationError(f"A priority is between -1000 and 1000 (smaller goes first), not {priority}.")
-    if options.delay < 0 or (options.timeout is not None and options.timeout <= 0):
-        raise ConfigurationError("delay must not be negative, and timeout must be more than 0 seconds.")
-    if options.attempts is not None and options.attempts < 1:
-        raise ConfigurationError(f"A job needs at least 1 attempt, not {options.attempts}.")
+    if options.delay < 0:
+        raise ConfigurationError(f"delay must not be negative, and is {options.delay:g}.")
+    for what, seconds in (("timeout", options.timeout), ("expires", options.expires)):
+        if seconds is not None and not seconds > 0:
+            raise ConfigurationError(f"{what} must be more than 0 seconds, and is {seconds:g}.")
+    _at_least_one(options.attempts)
     return jobs.Order(
         pipeline=pipeline.name,
         queue=options.queue or pipeline.queue,
@@ -85,6 +103,11 @@ def _order(pipeline: Pipeline[Any, Any], options: Options) -> jobs.Order:
         expires=options.expires or pipeline.expires,
         correlation_id=options.correlation_id,
     )
+
+
+def _at_least_one(attempts: int | None) -> None:
+    if attempts is not None and attempts < 1:
+        raise ConfigurationError(f"A job needs at least 1 attempt, not {attempts}.")
 
 
 def _enqueue_some(
@@ -110,14 +133,6 @@ def _enqueue_some(
         # Another transaction was writing these keys at the same moment; by now it has committed or not.
         rows = rows + (yield jobs.by_keys(order, missing))
     by_key = {row.key: row for row in rows if row.key}
-    if options.if_taken == "raise":
-        for row in rows:
-            if not row.new:
-                raise KeyTaken(
-                    f"Job {row.id} of pipeline {pipeline.name!r} has the key {row.key!r} already.",
-                    job_id=row.id,
-                    next="Leave out if_taken='raise' to get that job back instead.",
-                )
     unkeyed = iter(row for row in rows if row.key is None)
     return [by_key[key] if key else next(unkeyed) for key in keys]
 
@@ -183,6 +198,7 @@ def cancel(id: int, *, reason: str) -> Command[Job]:
 
 
 def retry(id: int, *, attempts: int | None) -> Command[Job]:
+    _at_least_one(attempts)
     rows = yield jobs.retry([id], attempts=attempts)
     now = yield from job(id)
     if not rows and now.state is not JobState.QUEUED:
@@ -195,6 +211,7 @@ def retry(id: int, *, attempts: int | None) -> Command[Job]:
 
 def restart(id: int, *, attempts: int | None) -> Command[Job]:
     """Forget the checkpoints (they are set aside, not deleted) and begin anew."""
+    _at_least_one(attempts)
     before = yield from job(id)
     if not before.state.ended:
         raise Conflict(f"Job {id} is {before.state}; only an ended job can be restarted.", next="Cancel it first.")
@@ -276,7 +293,13 @@ def fire_schedules() -> Command[list[tuple[str, int]]]:
     fired = []
     due: list[Due] = yield schedules.due()
     for each in due:
-        ids = yield schedules.fire(each.name, each.next_run_at, next_run(each.cron, each.zone, each.now))
+        try:
+            following = next_run(each.cron, each.zone, each.now)
+        except ConfigurationError as error:
+            # A machine may lack a time zone that another has; the other schedules must not wait for it.
+            emit(ScheduleUnreadable(schedule=each.name, error=error.message))
+            continue
+        ids = yield schedules.fire(each.name, each.next_run_at, following)
         fired += [(each.name, id) for id in ids]
     return fired
 
@@ -296,7 +319,7 @@ def next_run(cron: str, zone: str, after: datetime) -> datetime:
             next="Five fields: minute, hour, day, month, weekday. Every day at four: 0 4 * * *.",
         ) from None
     except StopIteration:
-        raise ConfigurationError(f"The schedule {cron!r} never comes.") from None
+        raise ConfigurationError(f"The schedule {cron!r} never comes.", next="Look at its day and month.") from None
 
 
 def prune(older_than: timedelta) -> Command[int]:

@@ -15,6 +15,7 @@ from weakref import WeakKeyDictionary
 
 import psycopg
 from psycopg import errors as pg
+from psycopg.rows import tuple_row
 from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolTimeout
 
 from retoma.errors import DatabaseError, DatabaseTooOld, DatabaseUnreachable
@@ -208,8 +209,9 @@ class Database:
 
 
 async def fetch(connection: psycopg.AsyncConnection[Any], query: Query[T]) -> list[T]:
-    """Run *query* on *connection*."""
-    cursor = await connection.execute(query.sql, query.params)
+    """Run *query* on *connection*, whatever rows and cursors its owner prefers."""
+    cursor = psycopg.AsyncCursor(connection, row_factory=tuple_row)
+    await cursor.execute(query.sql, query.params)
     make = query.row
     return [make(*row) for row in await cursor.fetchall()]
 
@@ -272,6 +274,7 @@ class SyncDatabase:
 
 
 def fetch_sync(connection: psycopg.Connection[Any], query: Query[T]) -> list[T]:
-    """Run *query* on *connection*."""
-    cursor = connection.execute(query.sql, query.params)
+    """Run *query* on *connection*, whatever rows and cursors its owner prefers."""
+    cursor = psycopg.Cursor(connection, row_factory=tuple_row)
+    cursor.execute(query.sql, query.params)
     return [query.row(*row) for row in cursor.fetchall()]

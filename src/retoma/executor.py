@@ -240,13 +240,14 @@ class Executor:
             emit(DatabaseLost(doing="claiming", error=type(error).__name__))
             return await self._adopt(token)
         last = rows[-1]
+        if last.walked_to is not None:
+            # There are more lanes than one walk visits: the next one goes on behind these.
+            self._after_lane = last.walked_to
+            self.wake()
+        elif last.id is not None:
+            self._after_lane = last.lane_id
         if last.id is None:
-            # Nothing ready among the lanes that were visited; when there were more, go on behind them.
-            if last.walked_to is not None:
-                self._after_lane = last.walked_to
-                self.wake()
             return []
-        self._after_lane = last.lane_id
         self.totals.claimed += len(rows)
         return rows
 

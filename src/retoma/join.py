@@ -51,13 +51,19 @@ async def _rows(connection: object, query: Query[T]) -> list[T]:
 def _rows_sync(connection: object, query: Query[T]) -> list[T]:
     if isinstance(connection, psycopg.Connection):
         return fetch_sync(connection, query)
-    if type(connection).__module__.partition(".")[0] == "sqlalchemy" and not hasattr(connection, "run_sync"):
+    kind = type(connection).__module__.partition(".")[0]
+    if kind == "sqlalchemy" and not hasattr(connection, "run_sync") and _lends(connection):
         return _sqlalchemy(connection, query)
     raise ConfigurationError(
         f"Jobs cannot be queued on a {type(connection).__module__}.{type(connection).__qualname__}.",
         next="Pass a psycopg connection, an SQLAlchemy session or connection (on psycopg or asyncpg), or an "
         "asyncpg connection.",
     )
+
+
+def _lends(connection: object) -> bool:
+    """A Connection or a Session, and not an Engine, whose transaction would be nobody's."""
+    return hasattr(connection, "exec_driver_sql") or hasattr(connection, "connection")
 
 
 async def _asyncpg(connection: Any, query: Query[T]) -> list[T]:

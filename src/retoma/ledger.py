@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence, Sized
 from typing import Any, TypeVar
 
 import psycopg
@@ -137,6 +137,7 @@ class Ledger:
                 lambda: checkpoints.save(self._worker_id, news()),
                 done,
                 lambda: checkpoints.saved(news()),
+                waiting,
             )
         except psycopg.Error as error:
             if len(waiting) > 1:
@@ -163,6 +164,7 @@ class Ledger:
                 lambda: jobs.end(self._worker_id, list(waiting.values())),
                 done,
                 lambda: jobs.ended(list(waiting.values())),
+                waiting,
             )
         except psycopg.Error as error:
             if len(waiting) > 1:
@@ -170,6 +172,8 @@ class Ledger:
                     await self._write_endings([each])
                 return
             for each in waiting.values():
+                if each.reason == "unstorable":
+                    raise
                 text = f"The output could not be stored: {type(error).__name__}: {error}"
                 failed = Ended(each.claim, "failed", reason="unstorable", error=text[:2000].replace("\0", ""))
                 await self._write_endings([failed])
@@ -183,16 +187,17 @@ class Ledger:
         write: Callable[[], Query[T]],
         done: Callable[[Sequence[T]], None],
         doubt: Callable[[], Query[T]],
+        left: Sized,
     ) -> None:
-        """Write until the database has answered. An acknowledgement that is lost leaves a doubt: then what was
-        written the first time is looked for, before and after it is written again.
+        """Write until the database has answered. What does not come back may have been written before, by a
+        statement whose acknowledgement was lost: that is looked for before it is given up.
         """
         attempt = 0
         while True:
             try:
-                if attempt:
-                    done(await self._database.all(doubt()))
                 done(await self._database.all(write()))
+                if left:
+                    done(await self._database.all(doubt()))
                 return
             except (*TRANSIENT, DatabaseUnreachable) as error:
                 attempt += 1

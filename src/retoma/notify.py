@@ -43,16 +43,16 @@ async def listen(url: str, settings: Settings, queues: Collection[str], wake: Ca
             await asyncio.sleep(jitter(attempt))
 
 
-async def echo(url: str, settings: Settings, *, timeout: float = 2.0) -> float | None:
+def echo(url: str, settings: Settings, *, timeout: float = 2.0) -> float | None:
     """How many seconds a hint takes to come back to whoever sent it; None when it does not come."""
     if settings.pooler == "transaction":
         return None
-    async with await psycopg.AsyncConnection.connect(url, **connection_options(settings)) as connection:
-        # A channel of its own, so that no worker is woken.
-        channel = f"{CHANNEL}_echo_{uuid4().hex}"
-        await connection.execute(f"listen {channel}")
+    # A channel of its own, so that no worker is woken.
+    channel = f"{CHANNEL}_echo_{uuid4().hex}"
+    with psycopg.connect(url, **connection_options(settings)) as connection:
+        connection.execute(f"listen {channel}")
         began = time.monotonic()
-        await connection.execute(f"notify {channel}")
-        async for _hint in connection.notifies(timeout=timeout, stop_after=1):
+        connection.execute(f"notify {channel}")
+        for _hint in connection.notifies(timeout=timeout, stop_after=1):
             return time.monotonic() - began
     return None

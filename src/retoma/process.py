@@ -46,6 +46,15 @@ class Death:
     cannot_start: bool = False
 
 
+@dataclass(slots=True)
+class Counted:
+    """Figures of a worker that no executor could count: these jobs ended, or came back, without one."""
+
+    failed: int = 0
+    retried: int = 0
+    recovered: int = 0
+
+
 class Process:
     """An executor process. *gone* is done when it has ended."""
 
@@ -65,8 +74,11 @@ class Process:
         self._status = 0
         self._peak: float | None = None
         self._killed: str | None = None
-        self._cancelled: dict[int, float] = {}
+        self._killed_at = 0.0
+        self._cancelled: dict[tuple[int, int], float] = {}  # by job and fence: a later try is another matter
+        self._counted = Counted()
         self._told_to_stop: float | None = None
+        self._told_to_hurry: float | None = None
         self._popen = subprocess.Popen(
             [sys.executable, "-c", "from retoma.child import main; main()"],
             stdin=subprocess.PIPE,
@@ -107,6 +119,8 @@ class Process:
         """Send an order down the control pipe."""
         if "stop" in order:
             self._told_to_stop = self._told_to_stop or time.monotonic()
+        if order.get("stop"):
+            self._told_to_hurry = self._told_to_hurry or time.monotonic()
         self._write(orjson.dumps(order) + b"\n")
 
     def _write(self, line: bytes) -> None:
@@ -115,16 +129,16 @@ class Process:
             self._popen.stdin.write(line)
             self._popen.stdin.flush()
 
-    def cancel(self, job: int) -> None:
+    def cancel(self, job: int, fence: int) -> None:
         """Tell it to stop the handler of *job*."""
-        self._cancelled.setdefault(job, time.monotonic())
+        self._cancelled.setdefault((job, fence), time.monotonic())
         self.tell({"cancel": [job]})
 
     def kill(self, reason: str) -> bool:
         """End it now; False when that was done before."""
         if self._killed is not None or self.gone.done():
             return False
-        self._killed = reason
+        self._killed, self._killed_at = reason, time.monotonic()
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGKILL)
         return True
@@ -133,13 +147,18 @@ class Process:
         """It was told to stop: past *drain* seconds it must hand back at once, and soon after it is ended."""
         if self._told_to_stop is None:
             return
-        waited = now - self._told_to_stop
-        if waited > drain + grace + 1:
-            self.kill("it did not stop in time")
-        elif waited > drain:
+        if self._told_to_hurry is None and now - self._told_to_stop > drain:
             self.tell({"stop": True})
+        elif self._told_to_hurry is not None and now - self._told_to_hurry > grace + 1:
+            self.kill("it did not stop in time")
 
     # — watching it —
+
+    def count(self, also: Counted) -> None:
+        """Have its pulse carry figures that nobody else does."""
+        self._counted.failed += also.failed
+        self._counted.retried += also.retried
+        self._counted.recovered += also.recovered
 
     def pulse(self) -> Pulse:
         """Its figures, for a heartbeat."""
@@ -149,8 +168,9 @@ class Process:
             pid=self.pid,
             claimed=totals.claimed,
             completed=totals.completed,
-            failed=totals.failed,
-            retried=totals.retried,
+            failed=totals.failed + self._counted.failed,
+            retried=totals.retried + self._counted.retried,
+            recovered=self._counted.recovered,
             busy=totals.busy,
         )
 
@@ -163,7 +183,11 @@ class Process:
         return Late(f"job {names} did not let go {grace:g} s after its time was over", names)
 
     def _is_late(self, note: Note, now: float, grace: float) -> bool:
-        asked = self._cancelled.get(note.job)
+        asked = self._cancelled.get((note.job, note.fence))
+        if asked is not None and asked < note.began:
+            # It had only been fetched when it was cancelled, and has begun since: now there is a handler to tell.
+            asked = self._cancelled[note.job, note.fence] = now
+            self.tell({"cancel": [note.job]})
         return now > note.deadline + grace or (asked is not None and now > asked + grace)
 
     # — what it left behind —
@@ -172,7 +196,8 @@ class Process:
         """How it ended. Jobs past their time answer for a kill; for any other death, every job it had begun."""
         now = time.monotonic()
         if self._killed is not None:
-            blamed = [self._blame(note, now) for note in self.board.notes()]
+            # As things stood when it was killed: writing it down may have had to wait for the database.
+            blamed = [self._blame(note, self._killed_at) for note in self.board.notes()]
             blamed = [each for each in blamed if each.ending != "released"]
             error = f"Its executor was ended: {self._killed}."
             return Death(self._killed, error, int(signal.SIGKILL), self._peak, blamed)
@@ -187,7 +212,7 @@ class Process:
         return Death(how, error, number, self._peak, blamed)
 
     def _blame(self, note: Note, now: float) -> Blame:
-        if note.job in self._cancelled:
+        if (note.job, note.fence) in self._cancelled:
             ending = "cancelled"
         elif now > note.deadline:
             ending = "timeout"

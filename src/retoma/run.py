@@ -12,7 +12,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar, cast, overload
 
 from retoma.annotations import return_annotation
 from retoma.codec import codec_of
-from retoma.errors import LeaseLost
+from retoma.errors import ConfigurationError, LeaseLost
 from retoma.fingerprints import input_hash
 from retoma.isolate import Isolated
 from retoma.model import NewCheckpoint
@@ -81,9 +81,12 @@ class Run(_Named):
         if value is not MISSING:
             return value
         began = steps.begin(name)
-        async with asyncio.timeout(steps.step_timeout):
-            value = await _call(function, *args, **kwargs)
-        return await steps.keep(name, codec, value, arguments, began)
+        try:
+            async with asyncio.timeout(steps.step_timeout):
+                value = await _call(function, *args, **kwargs)
+            return await steps.keep(name, codec, value, arguments, began)
+        finally:
+            steps.leave(name)
 
     async def map(
         self,
@@ -97,6 +100,10 @@ class Run(_Named):
         """One step per value, *at_once* at a time, named ``name/key`` (or by position). When some fail, the
         others are finished and saved first.
         """
+        if at_once < 1:
+            raise ConfigurationError(
+                f"run.map({name!r}, at_once={at_once}) would never begin.", next="Let 1 or more run."
+            )
         room = asyncio.Semaphore(at_once)
         values = list(values)
         names = [f"{name}/{key(value) if key else place}" for place, value in enumerate(values)]
@@ -135,7 +142,10 @@ class Run(_Named):
             made[:] = steps.made(name, codec, value, arguments, began)
             return cast(NewCheckpoint, made[0])
 
-        await steps.memory.transact(checkpoint, lambda connection: function(connection, *args, **kwargs))
+        try:
+            await steps.memory.transact(checkpoint, lambda connection: function(connection, *args, **kwargs))
+        finally:
+            steps.leave(name)
         steps.kept(made[0])
         return cast(T, made[1])
 
@@ -172,8 +182,11 @@ class SyncRun(_Named):
         began = steps.begin(name)
         # In the handler's own thread: a step that took one from the pool could wait for ever for handlers that
         # wait for it.
-        value = function(*args, **kwargs)
-        return cast(T, self._wait(steps.keep(name, codec, value, arguments, began)))
+        try:
+            value = function(*args, **kwargs)
+            return cast(T, self._wait(steps.keep(name, codec, value, arguments, began)))
+        finally:
+            steps.leave(name)
 
     def map(
         self, name: str, function: Callable[[V], T], values: Iterable[V], *, key: Callable[[V], object] | None = None
@@ -212,7 +225,10 @@ class SyncRun(_Named):
             made[:] = steps.made(name, codec, value, arguments, began)
             return cast(NewCheckpoint, made[0])
 
-        self._wait(steps.memory.transact_sync(checkpoint, lambda connection: function(connection, *args, **kwargs)))
+        try:
+            self._wait(steps.memory.transact_sync(checkpoint, lambda connection: function(connection, *args, **kwargs)))
+        finally:
+            steps.leave(name)
         steps.kept(made[0])
         return cast(T, made[1])
 

@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol
 import psycopg
 
 from retoma.codec import Codec, codec_of
-from retoma.endings import Ending
+from retoma.endings import Ending, Reject
 from retoma.errors import CheckpointInvalid, ConfigurationError, StepsFailed
 from retoma.fingerprints import checksum
 from retoma.model import Claim, NewCheckpoint, Saved
@@ -80,6 +80,7 @@ class Steps:
         # A job that is claimed for the first time can have nothing to give back.
         self._saved: dict[str, list[Saved]] | None = {} if claim.fence == 1 else None
         self._reading: asyncio.Lock | None = None
+        self._doing: set[str] = set()
         self._done: set[str] = set()
 
     async def restore(self, name: str, codec: Codec[Any], arguments: str | None = None) -> Any:
@@ -88,11 +89,7 @@ class Steps:
             raise ConfigurationError(
                 f"A step cannot be called {name[:80]!r}.", next="Use a short path, such as 'read' or 'chapter/3'."
             )
-        if name in self._done:
-            raise ConfigurationError(
-                f"Step {name!r} was done already in this run of job {self.claim.id}.",
-                next="Give each its own path, such as 'price/1' and 'price/2'.",
-            )
+        self._refuse_twice(name)
         saved = await self._recalled()
         for each in saved.get(name, ()):
             try:
@@ -135,11 +132,24 @@ class Steps:
             changed = arguments is not None and saved.input_hash is not None and arguments != saved.input_hash
             emit(StepRestored(**self._who(), step=saved.step, input_changed=changed))
 
+    def _refuse_twice(self, name: str) -> None:
+        if name in self._done or name in self._doing:
+            raise ConfigurationError(
+                f"Step {name!r} was done already in this run of job {self.claim.id}.",
+                next="Give each its own path, such as 'price/1' and 'price/2'.",
+            )
+
     def begin(self, name: str) -> float:
         """The step is about to run; the moment it began."""
+        self._refuse_twice(name)
         self.last = name
         self.watch.before_step(name)
+        self._doing.add(name)
         return time.monotonic()
+
+    def leave(self, name: str) -> None:
+        """The step is over; one that failed may be tried again in the same run."""
+        self._doing.discard(name)
 
     def made(
         self, name: str, codec: Codec[Any], value: Any, arguments: str | None, began: float
@@ -191,7 +201,12 @@ class Steps:
         began = self.begin(step)
         text, signals = await self.memory.hear(self.claim, name)
         if text is not None:
-            return await self.keep(step, codec, codec.decode(text), None, began)
+            try:
+                said = codec.decode(text)
+            except CheckpointInvalid as error:
+                # The first word under a name stays, so another attempt would hear the same.
+                raise Reject(f"what was signalled under {name!r} does not fit: {error.message}") from None
+            return await self.keep(step, codec, said, None, began)
         left = _FOR_EVER if timeout is None else await self.nap(f"{step}/until", timeout)
         if left <= 0:
             raise TimeoutError(f"Nobody signalled {name!r} to job {self.claim.id} within {timeout:g} s.")

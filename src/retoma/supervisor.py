@@ -7,21 +7,23 @@ and when an executor dies it gives the jobs back at once, with the name of the o
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import signal
 import socket
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from importlib.metadata import version
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from retoma.commands import fire_schedules
-from retoma.database import TRANSIENT
+from retoma.database import TRANSIENT, jitter
 from retoma.errors import ConfigurationError, DatabaseUnreachable
 from retoma.find import reference_to
 from retoma.front import Front
 from retoma.model import Metrics, Recovered
-from retoma.process import Process
+from retoma.process import Counted, Process
+from retoma.query import Query
 from retoma.store import jobs, queues, workers
 from retoma.telemetry import emit
 from retoma.telemetry.events import (
@@ -37,6 +39,8 @@ from retoma.telemetry.events import (
 
 if TYPE_CHECKING:
     from retoma.app import Retoma
+
+T = TypeVar("T")
 
 _LOOK = 0.25
 _MEND_SECONDS = 60.0
@@ -71,7 +75,8 @@ class Worker:
         self._children: dict[int, Process] = {}
         self._stopping = 0
         self._asked = asyncio.Event()
-        self._recovered = 0
+        self._no_longer_than = math.inf
+        self._untold = Counted()
 
     async def run(self) -> None:
         """Work until stopped. The first SIGTERM or Ctrl-C drains, a second one hands everything back now."""
@@ -85,6 +90,8 @@ class Worker:
     def stop(self, *, now: bool = False) -> None:
         """Finish the steps at hand and hand back; *now* does not wait for the steps."""
         self._stopping = max(self._stopping, 2 if now else 1)
+        drain = 0.0 if now else self._settings.drain_seconds
+        self._no_longer_than = min(self._no_longer_than, time.monotonic() + drain + self._settings.grace_seconds + 5)
         for child in self._children.values():
             child.tell({"stop": now})
         self._asked.set()
@@ -165,7 +172,9 @@ class Worker:
             at_once=self._at_once,
             lease=self._settings.lease_seconds,
         )
-        worker_id = (await self._app.database.persist(hello))[0]
+        if not (made := await self._persist("starting", hello, until=lambda: self._stopping > 0)):
+            return
+        worker_id = made[0]
         child = Process(
             worker_id,
             self._reference,
@@ -177,16 +186,34 @@ class Worker:
         child.board.beat = time.monotonic()
         self._children[worker_id] = child
         emit(ExecutorStarted(worker=worker_id, pid=child.pid))
-        await self._beat_for(child)
         if self._stopping:
             child.tell({"stop": self._stopping > 1})
         try:
+            await self._beat_for(child)
             await child.gone
         except asyncio.CancelledError:
             child.kill("the supervisor stopped")
             raise
         finally:
             await asyncio.shield(self._bury(child))
+
+    async def _persist(self, doing: str, query: Query[T], *, until: Callable[[], bool]) -> list[T]:
+        """Every row of *query*, which can be repeated without harm: tried again until the database answers, or
+        until it is time to go all the same. Whatever was held then goes back when the lease ends.
+        """
+        attempt = 0
+        while True:
+            try:
+                return await self._app.database.all(query)
+            except (*TRANSIENT, DatabaseUnreachable) as error:
+                attempt += 1
+                emit(DatabaseLost(doing=doing, error=type(error).__name__))
+                if until():
+                    return []
+                await asyncio.sleep(jitter(attempt))
+
+    def _out_of_time(self) -> bool:
+        return time.monotonic() > self._no_longer_than
 
     # — the end of an executor —
 
@@ -202,7 +229,7 @@ class Worker:
             signal=death.signal,
             peak_megabytes=death.peak_megabytes,
         )
-        given_back = await self._app.database.persist(query)
+        given_back = await self._persist("handing back", query, until=self._out_of_time)
         child.close()
         if death.orderly:
             emit(ExecutorStopped(worker=child.worker_id, pid=child.pid))
@@ -218,6 +245,8 @@ class Worker:
                 )
             )
         self._tell(given_back)
+        self._untold.failed += sum(each.state == "failed" for each in given_back)
+        self._untold.retried += sum(each.state == "queued" and each.ending != "released" for each in given_back)
         if death.cannot_start and not self._stopping:
             raise ConfigurationError(
                 f"The executors of {self._reference} cannot start; they said why above.",
@@ -254,21 +283,25 @@ class Worker:
         if not children:
             return
         at = time.monotonic()
+        # What no executor could count: jobs that were recovered, and jobs that ended with their executor.
+        children[0].count(self._untold)
+        self._untold = Counted()
         pulses = [child.pulse() for child in children]
-        pulses[0].recovered = self._recovered
         alive = set(await self._app.database.all(workers.heartbeat(pulses)))
         for child in children:
+            if child.worker_id not in self._children:
+                continue  # it died meanwhile, and its board is closed
             if child.worker_id in alive:
                 child.board.beat = at
             else:
                 child.kill("its lease was lost: no heartbeat reached the database in time")
-        for job, worker_id, _fence in await self._app.database.all(workers.cancelling(list(alive))):
+        for job, worker_id, fence in await self._app.database.all(workers.cancelling(list(alive))):
             if child_of := self._children.get(worker_id):
-                child_of.cancel(job)
+                child_of.cancel(job, fence)
 
     async def _sweep(self) -> None:
         recovered = await self._app.database.all(jobs.recover())
-        self._recovered += len(recovered)
+        self._untold.recovered += len(recovered)
         self._tell(recovered)
         if expired := await self._app.database.all(jobs.expire()):
             emit(JobsExpired(jobs=len(expired)))
@@ -297,10 +330,17 @@ class Worker:
 
 
 async def _every(seconds: float, duty: Callable[[], Awaitable[None]]) -> None:
-    """Do *duty* again and again; a database that does not answer is no reason to stop."""
+    """Do *duty* again and again; a database that does not answer is no reason to stop, but to try again soon."""
+    failures = 0
+    name = duty.__name__.strip("_")
     while True:
         try:
             await duty()
+            failures = 0
         except (*TRANSIENT, DatabaseUnreachable) as error:
-            emit(DatabaseLost(doing=duty.__name__.strip("_"), error=type(error).__name__))
-        await asyncio.sleep(seconds)
+            failures += 1
+            emit(DatabaseLost(doing=name, error=type(error).__name__))
+        except Exception as error:  # noqa: BLE001 - a heart that has stopped for good is worse than any error
+            told = {"message": f"The supervisor's duty to {name} failed", "exception": error}
+            asyncio.get_running_loop().call_exception_handler(told)
+        await asyncio.sleep(min(seconds, jitter(failures)) if failures else seconds)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -12,17 +13,29 @@ from typing import Any, Self, TypeVar, Unpack
 
 import psycopg
 
-from retoma import commands, embedded
+from retoma import commands, embedded, notify
 from retoma.commands import Command, Options
 from retoma.database import LOST, SyncDatabase
 from retoma.errors import ConfigurationError, DatabaseUnreachable
 from retoma.front import HINT_SECONDS, Enqueueing, Front, keys_of, prepare
 from retoma.join import run_on_sync
-from retoma.model import Attempt, Checkpoint, Job, JobState, Metrics, Presence, Queue, Receipt, Recovered, Schedule
+from retoma.model import (
+    Attempt,
+    Checkpoint,
+    Health,
+    Job,
+    JobState,
+    Metrics,
+    Presence,
+    Queue,
+    Receipt,
+    Recovered,
+    Schedule,
+)
 from retoma.pipeline import Pipeline
 from retoma.query import Query
 from retoma.settings import Settings
-from retoma.store import jobs, queues, schedules, workers
+from retoma.store import health, jobs, queues, schedules, workers
 
 T = TypeVar("T")
 In = TypeVar("In")
@@ -218,6 +231,11 @@ class Retoma:
     def queues(self) -> list[Queue]:
         """The queues, with how many jobs wait and run in each."""
         return self.fetch(queues.all())
+
+    def health(self) -> Health:
+        """How the database is doing: what can make a queue slow or unsafe, and who works."""
+        found = self.fetch(health.look())[0]
+        return dataclasses.replace(found, echo_seconds=notify.echo(self.database.url, self.settings))
 
     # — asking —
 

@@ -107,7 +107,7 @@ async def hopeless(_number: int, run: Run) -> int:
 
 async def block(run: Run, seconds: float) -> int:
     mark(run, "hold")
-    time.sleep(seconds)  # noqa: ASYNC251 - the loop stands still, and that is the point
+    time.sleep(seconds)  # the loop stands still, and that is the point
     return os.getpid()
 
 

@@ -90,7 +90,7 @@ class Member:
                 stdout=words,
                 stderr=words,
                 process_group=0,
-                preexec_fn=_die_with_the_tests,
+                preexec_fn=_die_with_the_tests,  # noqa: PLW1509 - it only makes a system call
             )
         self.pid = self._popen.pid
         self._seen: dict[int, psutil.Process] = {}
@@ -122,12 +122,18 @@ class Member:
 
     def send(self, number: int, *, executors: bool = False, supervisor: bool = True) -> None:
         """A signal to its processes; those that are gone already are not missed."""
-        pids = (self.executors() if executors else []) + ([self.pid] if supervisor else [])
-        if not supervisor and number == signal.SIGCONT:
-            pids = list(self._seen)
-        for pid in pids:
+        pids = self.executors() if executors else []
+        for pid in pids + ([self.pid] if supervisor and not self.ended else []):
             with suppress(ProcessLookupError):
                 os.kill(pid, number)
+
+    def wake(self) -> None:
+        """Let go on whatever was frozen of it."""
+        for process in self._seen.values():
+            with suppress(psutil.NoSuchProcess):  # psutil makes sure that the number is still the same process
+                process.resume()
+        if not self.ended:
+            os.kill(self.pid, signal.SIGCONT)
 
     def words(self) -> str:
         return self.log.read_text(errors="replace")
@@ -192,8 +198,9 @@ class Fleet:
     ) -> Member:
         """A worker in the background; *settings* are RETOMA_ names in small letters."""
         environment = {name: value for name, value in os.environ.items() if not name.startswith("RETOMA_")}
-        environment |= QUICK | {f"RETOMA_{name.upper()}": str(value) for name, value in settings.items()}
-        environment |= {"DATABASE_URL": url or self.url, "CRASH_FILE": str(self.file), "PYTHONUNBUFFERED": "1"}
+        environment |= self.environment()
+        environment |= {f"RETOMA_{name.upper()}": str(value) for name, value in settings.items()}
+        environment |= {"DATABASE_URL": url or self.url}
         if importlib.util.find_spec("retoma.cli.work"):
             command = [sys.executable, "-m", "retoma", "worker", "--app", app, "--id", label]
             command += ["--processes", str(processes), "--at-once", str(at_once)]
@@ -203,6 +210,10 @@ class Fleet:
         member = Member(label, command, environment, self.folder / f"{label}-{len(self.members)}.log")
         self.members.append(member)
         return member
+
+    def environment(self) -> dict[str, str]:
+        """What the processes of a worker must be told."""
+        return QUICK | {"CRASH_FILE": str(self.file), "PYTHONPATH": str(HERE), "PYTHONUNBUFFERED": "1"}
 
     def clear_away(self) -> None:
         for member in self.members:

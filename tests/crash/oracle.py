@@ -75,8 +75,19 @@ class Oracle:
 
     def __init__(self, url: str, file: Path) -> None:
         self.file = file
+        self._url = url
         self.connection = psycopg.connect(url, autocommit=True)
         self.connection.execute(TABLES)
+
+    def connect(self) -> None:
+        """Anew, after the server was restarted."""
+        self.connection.close()
+        self.connection = psycopg.connect(self._url, autocommit=True)
+
+    def forget(self) -> None:
+        """Begin with empty logs, before anything has been done to anybody."""
+        self.file.write_text("")
+        self.connection.execute("truncate retoma.jobs, retoma.attempts, changes, effects, commits, saves")
 
     def close(self) -> None:
         self.connection.close()
@@ -163,9 +174,10 @@ class Oracle:
         return int(self.one("select count(*) from retoma.attempts where ending in ('lost', 'crashed', 'timeout')"))
 
     def attempts(self, job: int) -> list[Any]:
-        return self.rows(
-            "select ending, attempt, step, signal, error, reason from retoma.attempts where job_id = %s order by fence", job
+        sql = (
+            "select ending, attempt, step, signal, error, reason from retoma.attempts where job_id = %s order by fence"
         )
+        return self.rows(sql, job)
 
     def job(self, job: int) -> Any:
         row = self.connection.execute(

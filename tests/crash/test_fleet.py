@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import crash_app
 import pytest
 from fleet import Fleet, until
 from oracle import Oracle
 
-from retoma import Retoma
+from retoma import Retoma, Settings
+from retoma.model import Metrics
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(90)]
 
@@ -54,9 +56,7 @@ async def test_ten_thousand_jobs_run_once_each_and_every_worker_did_some(
     oracle.nothing_is_wrong()
 
 
-async def test_the_workers_table_names_the_executors_that_the_system_shows(
-    fleet: Fleet, oracle: Oracle, app: Retoma
-) -> None:
+async def test_the_workers_table_names_the_executors_that_the_system_shows(fleet: Fleet, oracle: Oracle) -> None:
     member = fleet.start("ana", processes=2)
     pids = await member.ready(2)
 
@@ -100,6 +100,52 @@ async def test_the_seven_figures_are_those_of_the_logs_and_belong_to_one_label(
     assert told["nobody"].avg_job_duration_ms == 0
 
 
+async def test_the_seven_figures_count_what_no_executor_lived_to_count(
+    fleet: Fleet, oracle: Oracle, app: Retoma, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Jobs of a worker that vanished, and a job that takes its executor along: asked of the worker itself."""
+    for name, value in fleet.environment().items():
+        monkeypatch.setenv(name, value)
+    mine = Retoma(pipelines=crash_app.PIPELINES, settings=Settings.load(database_url=fleet.url))
+    worker = mine.worker(label="ana", at_once=4, reference="crash_app:app")
+    vanishing = fleet.start("bruno", at_once=4)
+    taken = [receipt.id for receipt in await app.enqueue_many(crash_app.nap, [0.6] * 4)]
+    await until(lambda: all(oracle.begun(job, "slow") for job in taken), what="bruno works on them")
+    vanishing.send(signal.SIGKILL, executors=True)
+    working = asyncio.create_task(worker.run())
+    try:
+        await until(oracle.all_ended, what="ana has recovered and ended them")
+        crashing = (await app.enqueue(crash_app.poison, "segfault")).id
+        await until(oracle.all_ended, what="the crashing job is quarantined")
+        figures = await until_right(worker.metrics, lambda each: each.jobs_failed == 1)
+    finally:
+        worker.stop()
+        await working
+
+    claims = """
+        select count(*) from changes join retoma.workers as worker on worker.id = changes.worker
+         where label = 'ana' and state = 'running' and before = 'queued'
+    """
+    assert oracle.job(crashing)[1] == "quarantine"
+    for told in (figures, await app.metrics("ana")):  # also when all its executors are gone
+        assert told.jobs_claimed == oracle.one(claims) == 7
+        assert told.jobs_completed == 4
+        assert told.jobs_recovered == 4
+        assert told.jobs_retried == 2
+        assert told.jobs_failed == 1
+        assert told.stuck_job_count == 0
+        assert 500 < told.avg_job_duration_ms < 5000
+    assert (await app.metrics("bruno")).jobs_completed == 0
+
+
+async def until_right(ask: Callable[[], Awaitable[Metrics]], right: Callable[[Metrics], bool]) -> Metrics:
+    for _ in range(100):
+        if right(figures := await ask()):
+            return figures
+        await asyncio.sleep(0.1)
+    raise AssertionError(f"They never became right: {figures}")
+
+
 async def test_a_worker_of_other_queues_leaves_a_job_alone_and_its_wait_ends(
     fleet: Fleet, oracle: Oracle, app: Retoma
 ) -> None:
@@ -141,9 +187,7 @@ async def test_an_app_that_only_the_executors_cannot_load_ends_the_worker_once(f
     assert oracle.one("select count(*) from retoma.workers where stopped_at is null") == 0
 
 
-async def test_an_idle_worker_is_measured(
-    fleet: Fleet, oracle: Oracle, figure: Callable[[str, object], None]
-) -> None:
+async def test_an_idle_worker_is_measured(fleet: Fleet, figure: Callable[[str, object], None]) -> None:
     member = fleet.start("ana", lease_seconds=60, heartbeat_seconds=10, sweep_seconds=5, poll_seconds=1)
     await member.ready()
     await asyncio.sleep(2)

@@ -1,4 +1,4 @@
-"""kill -9, and the pause that is worse: what was running goes on elsewhere, and the one who wakes up changes nothing."""
+"""kill -9, and the pause that is worse: work goes on elsewhere, and whoever wakes up late changes nothing."""
 
 from __future__ import annotations
 
@@ -76,6 +76,26 @@ async def test_jobs_that_were_only_fetched_go_back_untouched(fleet: Fleet, oracl
     assert all(oracle.attempts(job)[0][0] == "crashed" for job in begun)
 
 
+@pytest.mark.xfail(strict=True, reason="recover blames what was only fetched, and suspects are fetched by the handful")
+async def test_jobs_that_only_waited_for_their_turn_do_not_answer_for_a_worker_that_vanished(
+    fleet: Fleet, oracle: Oracle, app: Retoma
+) -> None:
+    """After a crash the jobs run one by one; those whose turn did not come are no nearer to quarantine."""
+    first = fleet.start("ana", at_once=4)
+    jobs = [receipt.id for receipt in await app.enqueue_many(crash_app.nap, [20.0] * 4)]
+    await until(has_begun(oracle, jobs, "slow"), what="all four are in their slow step")
+    first.send(signal.SIGKILL, executors=True, supervisor=False)
+    await until(lambda: oracle.again() == 1, what="one of them runs again, alone")
+    await asyncio.sleep(0.5)
+    first.send(signal.SIGKILL, executors=True)
+    fleet.start("bruno", queues=["elsewhere"])
+    await until(lambda: oracle.states(jobs) == {"queued": 4}, what="they are recovered")
+
+    begun = {mark.job for mark in oracle.marks("began") if mark.fence > 1}
+    assert len(begun) == 1
+    assert [oracle.job(job)[3] for job in jobs if job not in begun] == [1, 1, 1]
+
+
 async def test_a_killed_supervisor_takes_its_executor_along_and_another_worker_goes_on(
     fleet: Fleet, oracle: Oracle, app: Retoma, figure: Figure
 ) -> None:
@@ -135,7 +155,8 @@ async def test_a_worker_that_was_frozen_past_its_lease_changes_nothing_when_it_w
     await until(lambda: frozen.executors() not in ([], [executor]), what="the sleeper's executor is replaced")
 
     assert oracle.states() == {"completed": 4}
-    assert {(mark.job, mark.fence) for mark in oracle.marks("done") if mark.step == "slow"} == {(job, 2) for job in jobs}
+    finished = {(mark.job, mark.fence) for mark in oracle.marks("done") if mark.step == "slow"}
+    assert finished == {(job, 2) for job in jobs}
     assert oracle.one("select count(*) from effects where fence <> 2") == 0
     oracle.nothing_is_wrong()
 
@@ -172,16 +193,56 @@ async def test_a_frozen_executor_keeps_its_lease_and_its_job_is_held_to_its_time
     oracle.nothing_is_wrong()
 
 
+async def test_an_executor_whose_supervisor_is_frozen_stops_at_its_next_step_and_another_goes_on(
+    fleet: Fleet, oracle: Oracle, app: Retoma
+) -> None:
+    cut_off = fleet.start("ana", at_once=4)
+    jobs = [receipt.id for receipt in await app.enqueue_many(crash_app.five, [2.0] * 4)]
+    await until(has_begun(oracle, jobs, "step/1"), what="all four have begun")
+    (executor,) = cut_off.executors()
+    fleet.start("bruno", at_once=4)
+
+    cut_off.send(signal.SIGSTOP)
+    await until(oracle.all_ended, seconds=60, what="the other ends them")
+    cut_off.wake()
+    await until(lambda: cut_off.executors() not in ([], [executor]), what="the executor is replaced")
+
+    assert oracle.states() == {"completed": 4}
+    assert {mark.fence for mark in oracle.marks("began") if mark.step == "step/5"} == {2}
+    assert not [mark for mark in oracle.marks("began") if mark.pid == executor and mark.step in ("step/4", "step/5")]
+    assert oracle.again() <= oracle.lost()
+    oracle.nothing_is_wrong()
+
+
+@pytest.mark.xfail(strict=True, reason="an executor goes on claiming and beginning jobs while it is cut off")
+async def test_an_executor_that_is_cut_off_begins_nothing_new(fleet: Fleet, oracle: Oracle, app: Retoma) -> None:
+    member = fleet.start("ana", at_once=4)
+    first = (await app.enqueue(crash_app.effect, 0)).id
+    await until(lambda: oracle.state(first) == "completed", what="it is at work")
+    member.send(signal.SIGSTOP)
+    await asyncio.sleep(LEASE + 0.5)
+
+    plain = [receipt.id for receipt in await app.enqueue_many(crash_app.tally, range(4))]
+    await app.enqueue_many(crash_app.effect, range(4))
+    await asyncio.sleep(1.5)
+    begun = {mark.job for mark in oracle.marks("began")}
+    member.wake()
+    await until(oracle.all_ended, what="all end once somebody beats for it again")
+
+    assert not begun & set(plain), "a handler was begun that may be another worker's"
+    assert oracle.one("select count(*) from retoma.attempts where ending = 'released'") <= 8
+
+
 async def test_an_executor_that_dies_young_again_and_again_does_not_stop_the_others(
     fleet: Fleet, oracle: Oracle, app: Retoma
 ) -> None:
     member = fleet.start("ana", processes=2, at_once=2)
-    pids = await member.ready(2)
+    await member.ready(2)
+    killed: set[int] = set()
     for _ in range(4):
-        os.kill(pids[0], signal.SIGKILL)
-        await until(lambda: pids[0] not in member.executors(), what="it is dead")
-        pids = await member.ready(2)
-        await asyncio.sleep(0.1)
+        killed.add(member.executors()[-1])  # always the youngest
+        os.kill(member.executors()[-1], signal.SIGKILL)
+        await until(lambda: len(set(member.executors()) - killed) == 2, what="it has a successor")
     jobs = [receipt.id for receipt in await app.enqueue_many(crash_app.effect, range(20))]
 
     await until(oracle.all_ended, what="all jobs end")

@@ -18,20 +18,21 @@ RUDE = {"blocks the loop": crash_app.blocking, "burns the processor": crash_app.
 RUDE |= {"holds the interpreter": crash_app.holding}
 
 
-@pytest.mark.parametrize("rude", RUDE.values(), ids=RUDE)
-async def test_a_handler_that_may_take_three_leases_never_loses_its_own(
-    rude: Any, fleet: Fleet, oracle: Oracle, app: Retoma
+async def test_handlers_that_may_take_three_leases_never_lose_their_own(
+    fleet: Fleet, oracle: Oracle, app: Retoma
 ) -> None:
-    fleet.start("ana")
-    await fleet.start("bruno", queues=["elsewhere"]).ready()  # somebody who would recover it
-    job = (await app.enqueue(rude, 3 * LEASE, timeout=60)).id
+    fleet.start("ana", processes=3, at_once=1)
+    await fleet.start("bruno", queues=["elsewhere"]).ready()  # somebody who would recover them
+    jobs = [(await app.enqueue(rude, 3 * LEASE, timeout=60)).id for rude in RUDE.values()]
 
-    await until(oracle.all_ended, seconds=40, what="it ends")
+    await until(oracle.all_ended, seconds=60, what="they end")
 
-    assert oracle.job(job)[:5] == ("completed", None, 1, 0, 1)
-    assert oracle.begun(job, "hold") == 1
-    assert oracle.effects() == {(job, "record"): 1}
-    assert [attempt[0] for attempt in oracle.attempts(job)] == ["completed"]
+    for job in jobs:
+        assert oracle.job(job)[:5] == ("completed", None, 1, 0, 1)
+        assert oracle.begun(job, "hold") == 1
+        assert [attempt[0] for attempt in oracle.attempts(job)] == ["completed"]
+    assert oracle.effects() == {(job, "record"): 1 for job in jobs}
+    assert len({mark.pid for mark in oracle.marks("began")}) == 3
     oracle.nothing_is_wrong()
 
 

@@ -12,7 +12,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))  # where the tests of this room find the hand they write with
 
-from store_hand import EMPTY, Hand  # noqa: E402
+from store_hand import EMPTY, Hand
 
 # A sweep gives every worker one lease of grace after the server has started, and the server of a test run has
 # just started. This schema comes before pg_catalog, so the SQL under test finds a start that is long ago.

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as TooLong
-from contextlib import contextmanager
 from typing import Any, TypeVar
 from uuid import UUID, uuid4
 
@@ -29,22 +28,25 @@ PATIENCE = 20.0
 
 # Nobody waits for an hour here: what is stored moves into the past instead.
 AGE = """
-update retoma.jobs
-   set run_at = run_at - ago, expires_at = expires_at - ago, cancel_requested_at = cancel_requested_at - ago,
-       created_at = created_at - ago, claimed_at = claimed_at - ago, finished_at = finished_at - ago
-  from make_interval(secs => %(seconds)s) as ago;
-update retoma.attempts set claimed_at = claimed_at - ago, ended_at = ended_at - ago
-  from make_interval(secs => %(seconds)s) as ago;
-update retoma.checkpoints set saved_at = saved_at - ago, set_aside_at = set_aside_at - ago
-  from make_interval(secs => %(seconds)s) as ago;
-update retoma.signals set sent_at = sent_at - ago from make_interval(secs => %(seconds)s) as ago;
+with span as materialized (select make_interval(secs => %(seconds)s::float8) as ago),
+aged_jobs as (
+    update retoma.jobs
+       set run_at = run_at - ago, expires_at = expires_at - ago, cancel_requested_at = cancel_requested_at - ago,
+           created_at = created_at - ago, claimed_at = claimed_at - ago, finished_at = finished_at - ago
+      from span),
+aged_attempts as (
+    update retoma.attempts set claimed_at = claimed_at - ago, ended_at = ended_at - ago from span),
+aged_checkpoints as (
+    update retoma.checkpoints set saved_at = saved_at - ago, set_aside_at = set_aside_at - ago from span),
+aged_signals as (update retoma.signals set sent_at = sent_at - ago from span),
+aged_schedules as (
+    update retoma.schedules
+       set next_run_at = next_run_at - ago, last_run_at = last_run_at - ago, paused_at = paused_at - ago
+      from span)
 update retoma.workers
    set started_at = started_at - ago, seen_at = seen_at - ago, lease_expires_at = lease_expires_at - ago,
        stopping_at = stopping_at - ago, stopped_at = stopped_at - ago
-  from make_interval(secs => %(seconds)s) as ago;
-update retoma.schedules
-   set next_run_at = next_run_at - ago, last_run_at = last_run_at - ago, paused_at = paused_at - ago
-  from make_interval(secs => %(seconds)s) as ago
+  from span
 """
 
 
@@ -77,11 +79,14 @@ class Hand:
     def value(self, text: str, **params: Any) -> Any:
         return self.sql(text, **params)[0][0]
 
-    @contextmanager
-    def open(self) -> Iterator[None]:
-        """A transaction that is committed at the end of the block."""
-        with self.connection.transaction():
-            yield
+    def begin(self) -> None:
+        self.sql("begin")
+
+    def commit(self) -> None:
+        self.sql("commit")
+
+    def rollback(self) -> None:
+        self.sql("rollback")
 
     def start(self, ask: Query[T] | Callable[[], T]) -> Future[Any]:
         """Begin something that may have to wait for another hand."""
@@ -129,8 +134,7 @@ class Hand:
         )
 
     def age(self, seconds: float) -> None:
-        for statement in AGE.split(";"):
-            self.sql(statement, seconds=seconds)
+        self.sql(AGE, seconds=seconds)
 
     # — jobs —
 
@@ -157,9 +161,7 @@ class Hand:
         token: UUID | None = None,
         after_lane: int = 0,
     ) -> list[Claim]:
-        query = jobs.claim(
-            worker_id, queues, pipelines, limit=limit, token=token or uuid4(), after_lane=after_lane
-        )
+        query = jobs.claim(worker_id, queues, pipelines, limit=limit, token=token or uuid4(), after_lane=after_lane)
         return [each for each in self.ask(query) if each.id is not None]
 
     def claimed(self, worker_id: int, **order: Any) -> Claim:

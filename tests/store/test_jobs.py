@@ -23,7 +23,7 @@ from store_hand import (
 )
 
 from retoma.model import Ended, JobState
-from retoma.store import checkpoints, jobs, queues
+from retoma.store import checkpoints, jobs, queues, workers
 from retoma.store.jobs import MOST_CRASHES, Blame
 
 Hands = Callable[..., Hand]
@@ -605,7 +605,8 @@ class TestBury:
 
         assert db.beat(worker) == []
         assert db.claim(worker) == []
-        assert db.sql(f"select stopped_at is not null, lease_expires_at <= now(), reason from retoma.workers where id = {worker}") == [(True, True, "signal 9")]  # fmt: skip  # noqa: E501
+        [gone] = db.ask(workers.one(worker))
+        assert (gone.alive, gone.stopped_at is not None, gone.reason) == (False, True, "signal 9")
 
     def test_nothing_is_taken_from_other_workers(self, db: Hand) -> None:
         worker, other = db.hello(), db.hello()
@@ -751,9 +752,9 @@ class TestRecover:
         assert [each.id for each in db.recover()] == [claim.id]
 
     def test_a_sweep_takes_a_bounded_number_of_workers_and_the_next_one_the_rest(self, db: Hand) -> None:
-        workers = [db.hello() for _ in range(5)]
-        ids = [db.claimed(worker).id for worker in workers]
-        db.silence(*workers)
+        silent = [db.hello() for _ in range(5)]
+        ids = [db.claimed(worker).id for worker in silent]
+        db.silence(*silent)
 
         sweeps = [[each.id for each in db.recover(limit=2)] for _ in range(4)]
 
@@ -1124,7 +1125,8 @@ class TestPrune:
         db.age(101)
 
         assert db.ask(jobs.prune(100.0)) == [claim.id]
-        assert [db.value(f"select count(*) from retoma.{each}") for each in ("jobs", "attempts", "checkpoints", "signals")] == [0] * 4  # fmt: skip  # noqa: E501
+        for table in ("jobs", "attempts", "checkpoints", "signals"):
+            assert db.value(f"select count(*) from retoma.{table}") == 0
 
     def test_what_ended_lately_waits_or_runs_stays(self, db: Hand) -> None:
         worker = db.hello()

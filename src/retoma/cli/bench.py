@@ -13,6 +13,9 @@ def bench(names: tuple[str, ...], *, quick: bool) -> None:
 
     Name FIGUREs to measure only these. Works in a database of its own on the server that is set.
     """
-    from retoma.bench import main
+    from retoma.bench import main, plan
 
+    known = plan(quick=quick)
+    if unknown := [name for name in names if name not in known]:
+        raise click.UsageError(f"There is no figure {unknown[0]!r}; there are {', '.join(known)}.")
     main(only=names, quick=quick)

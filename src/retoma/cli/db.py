@@ -55,8 +55,9 @@ def downgrade(to: str, *, yes: bool) -> None:
                 f"Going from revision {before or 'base'} back to {to} may delete jobs, and nobody is here to ask.",
                 next="the same with --yes.",
             )
-        if not yes:
-            click.confirm(f"Go from revision {before or 'base'} back to {to}, and delete what it added?", abort=True)
+        question = f"Go from revision {before or 'base'} back to {to}, and delete what it added?"
+        if not yes and not click.confirm(question, err=True):
+            raise ConfigurationError("Nothing was changed.")
         migrate.downgrade(url, settings, to=to)
         after = migrate.status(url, settings).current
     show.talk(f"The tables went from {before or 'nothing'} to {after or 'nothing'}.")
@@ -64,9 +65,11 @@ def downgrade(to: str, *, yes: bool) -> None:
 
 @db.command()
 @click.option("--down", is_flag=True, help="The way back, from the newest revision to nothing.")
-@click.option("--from", "start", metavar="REVISION", default="base", help="Where the tables are now.")
+@click.option(
+    "--from", "start", metavar="REVISION", default="base", help="Where an upgrade begins; otherwise at nothing."
+)
 def sql(start: str, *, down: bool) -> None:
-    """Print the SQL of an upgrade, for those who run it by other means. Needs no database."""
+    """Print the SQL of an upgrade or a downgrade. For those who run it by other means; needs no database."""
     from retoma import migrate
 
     with _revisions():
@@ -76,7 +79,7 @@ def sql(start: str, *, down: bool) -> None:
 @db.command()
 @show.as_json
 def status(*, as_json: bool) -> None:
-    """Which revision the tables have, and which one this version needs. Exit code 2 when they differ."""
+    """Show the revision of the tables, and the one that is needed. The exit code is 2 when they differ."""
     from retoma import migrate
 
     with _database() as (url, settings):

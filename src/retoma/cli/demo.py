@@ -7,7 +7,12 @@ import click
 
 @click.command()
 @click.option(
-    "--documents", type=click.IntRange(40, 5000), default=300, show_default=True, help="How many texts to read."
+    "--documents",
+    type=click.IntRange(40, 5000),
+    default=300,
+    show_default=True,
+    metavar="N",
+    help="How many texts to read.",
 )
 def demo(documents: int) -> None:
     """Read some hundred texts, kill an executor and then the whole worker, and see the work go on.

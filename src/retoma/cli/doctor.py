@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
+import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -70,12 +72,16 @@ def _field(name: str) -> show.Reader[Finding]:
 
 
 def _draw(findings: list[Finding]) -> None:
-    width = max(len(finding.what) for finding in findings)
+    room = shutil.get_terminal_size().columns - 2
+    width = max(len(finding.what) for finding in findings) + 2
     for finding in findings:
         mark, colour = _MARKS[finding.level]
-        click.echo(f"{click.style(mark, fg=colour, bold=True)} {finding.what:<{width}}  {finding.seen}")
+        seen = textwrap.fill(f"{finding.what:<{width}}{finding.seen}", room, subsequent_indent=" " * (width + 2))
+        click.echo(f"{click.style(mark, fg=colour, bold=True)} {seen}")
         if finding.next:
-            click.echo(f"  {'':<{width}}  {click.style(f'Try: {finding.next}', fg=colour)}")
+            indent = " " * (width + 2)
+            fix = textwrap.fill(f"Try: {finding.next}", room, initial_indent=indent, subsequent_indent=indent)
+            click.echo(click.style(fix, fg=colour))
 
 
 async def _examine(settings: Settings) -> list[Finding]:
@@ -160,7 +166,7 @@ def _hints(health: Health, settings: Settings) -> Finding:
             f"LISTEN/NOTIFY does not arrive; workers look {poll} instead",
             "if a pooler in transaction mode stands in between, set RETOMA_POOLER=transaction.",
         )
-    seen = f"LISTEN/NOTIFY came back in {health.echo_seconds * 1000:.0f} ms"
+    seen = f"LISTEN/NOTIFY came back in {health.echo_seconds * 1000:.1f} ms"
     if health.echo_seconds > _SLOW_ECHO:
         return amber("hints", seen, "look at the load of the server, and at the network.")
     return green("hints", seen)
@@ -195,7 +201,7 @@ def _dead_rows(health: Health) -> Finding:
 def _work(health: Health) -> Iterator[Finding]:
     late = health.oldest_due_seconds or 0.0
     waits = f"; the oldest job that could run waits for {late:.0f} s" if late else ""
-    seen = f"{health.workers_alive} executors alive{waits}"
+    seen = f"executors alive: {health.workers_alive}{waits}"
     if health.workers_alive == 0:
         yield amber("workers", f"nobody works{waits}", "retoma worker --app myapp:app")
     elif late > _LATE:
@@ -211,4 +217,4 @@ def _work(health: Health) -> Iterator[Finding]:
     if health.queues_paused:
         yield amber("queues", f"{health.queues_paused} paused", "'retoma queue list' says why; 'retoma queue resume'.")
     if health.failed_jobs:
-        yield amber("dead letters", f"{health.failed_jobs:,} jobs failed", "retoma job list --state failed")
+        yield amber("dead letters", f"{health.failed_jobs:,} failed", "retoma job list --state failed")

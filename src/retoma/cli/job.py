@@ -32,9 +32,9 @@ _JOB: show.Columns[Job] = {
     "key": lambda job: job.key,
     "attempt": lambda job: f"{job.attempt}/{job.max_attempts}",
     "worker": lambda job: job.worker,
+    "error": lambda job: _first_line(job.error),
     "created": lambda job: job.created_at,
     "finished": lambda job: job.finished_at,
-    "error": lambda job: _first_line(job.error),
 }
 _ATTEMPT: show.Columns[Attempt] = {
     "attempt": lambda attempt: attempt.attempt,
@@ -71,10 +71,10 @@ def job() -> None:
 @click.option("--queue", metavar="NAME", help="Only jobs of this queue.")
 @click.option("--key", help="Only jobs with this key.")
 @click.option("--before", type=int, metavar="ID", help="Only jobs older than this one: the next page.")
-@click.option("--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="How many at most.")
+@click.option("--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, metavar="N", help="At most.")
 @show.as_json
 def list(*, as_json: bool, **wanted: Any) -> None:
-    """Jobs, the newest first."""
+    """List jobs, the newest first."""
     found = door.ask(lambda app: app.jobs(**wanted))
     if as_json:
         show.print_json(found)
@@ -88,7 +88,7 @@ def list(*, as_json: bool, **wanted: Any) -> None:
 @click.argument("id", type=int)
 @show.as_json
 def show_one(id: int, *, as_json: bool) -> None:
-    """One job: where it stands, how each attempt ended, what its steps saved."""
+    """Show one job. Where it stands, how each attempt ended, what its steps saved."""
 
     async def look(app: Retoma) -> tuple[Job, Sequence[Attempt], Sequence[Checkpoint]]:
         return await app.job(id), await app.attempts(id), await app.checkpoints(id)
@@ -124,6 +124,8 @@ def retry(ids: tuple[int, ...], pipeline: str | None, attempts: int | None, *, a
 
     async def ask(app: Retoma) -> int:
         chosen = [each.id for each in await _every(app, state="failed", pipeline=pipeline)] if all_failed else ids
+        if not chosen:
+            show.talk("No such job has failed.")
         return await _each(chosen, lambda one: app.retry(one, attempts=attempts))
 
     _leave(door.ask(ask))
@@ -132,7 +134,7 @@ def retry(ids: tuple[int, ...], pipeline: str | None, attempts: int | None, *, a
 @job.command()
 @_ids
 def cancel(ids: tuple[int, ...]) -> None:
-    """Stop jobs: at once when they wait, with the next heartbeat when they run."""
+    """Stop jobs. At once when they wait, with the next heartbeat when they run."""
     if not ids:
         raise click.UsageError("Which jobs?")
     _leave(door.ask(lambda app: _each(ids, app.cancel)))
@@ -162,7 +164,7 @@ def signal(id: int, name: str, value: Any) -> None:
 @_pipeline
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="A file; .csv makes it CSV.")
 def export(state: str | None, pipeline: str | None, output: Path | None) -> None:
-    """Write jobs with all that is known of them, oldest first: JSON lines, or CSV when the file ends in .csv."""
+    """Write jobs to a file, or print them. Oldest first; as JSON lines, or as CSV when the file ends in .csv."""
     from retoma.cli.export import write
 
     found = door.ask(lambda app: _every(app, state=state, pipeline=pipeline))

@@ -29,14 +29,15 @@ _WORKER: show.Columns[Presence] = {
     "is": _being,
     "host": lambda worker: worker.host,
     "pid": lambda worker: worker.pid,
+    "seen": lambda worker: worker.seen_at,
     "queues": lambda worker: worker.queues,
     "at once": lambda worker: worker.at_once,
-    "started": lambda worker: worker.started_at,
-    "seen": lambda worker: worker.seen_at,
     "claimed": lambda worker: worker.claimed,
     "completed": lambda worker: worker.completed,
     "failed": lambda worker: worker.failed,
     "retried": lambda worker: worker.retried,
+    "recovered": lambda worker: worker.recovered,
+    "started": lambda worker: worker.started_at,
 }
 
 

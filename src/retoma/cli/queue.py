@@ -30,7 +30,7 @@ def queue() -> None:
 @queue.command()
 @show.as_json
 def list(*, as_json: bool) -> None:
-    """The queues: how many jobs wait, how many could run now, how many run."""
+    """List the queues. How many jobs wait, could run now, and run."""
     found = door.ask(lambda app: app.queues())
     if as_json:
         show.print_json(found)
@@ -60,6 +60,7 @@ def resume(name: str) -> None:
 @click.argument("lane")
 @click.argument("most", metavar="N", type=values.limit)
 def limit(queue: str, lane: str, most: int) -> None:
-    """Let at most N jobs of a lane run at the same time, over all workers; 'none' lifts the limit."""
+    """Limit how many jobs of a lane run at the same time. Over all workers; 'none' lifts the limit."""
     door.ask(lambda app: app.limit_lane(queue, lane, at_once=most or None))
-    show.talk(f"Of lane {lane} in queue {queue}, {most or 'any number of'} jobs run at the same time.")
+    limited = f"lets at most {most} jobs run at the same time" if most else "has no limit"
+    show.talk(f"Lane {lane} of queue {queue} {limited}.")

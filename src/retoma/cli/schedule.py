@@ -31,7 +31,7 @@ def schedule() -> None:
 @schedule.command()
 @show.as_json
 def list(*, as_json: bool) -> None:
-    """The schedules, by name."""
+    """List the schedules, by name."""
     found = door.ask(lambda app: app.schedules())
     if as_json:
         show.print_json(found)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from enum import Enum
 from typing import Any, TypeVar
@@ -18,6 +18,7 @@ Reader = Callable[[T], object]
 Columns = Mapping[str, Reader[T]]
 """What stands in each column of a table, by its heading."""
 
+_NARROW = 10
 _JSON_TEXT = ("input", "output", "value")
 _COLOURS = {
     "running": "cyan",
@@ -86,35 +87,58 @@ def fields(values: Mapping[str, object]) -> None:
         return
     width = max(map(len, values), default=0)
     for name, value in values.items():
-        click.echo(click.style(f"{name:<{width}}  ", dim=True) + _cell(value, local=True))
+        click.echo(click.style(f"{name:<{width}}  ", dim=True) + _for_people(value))
 
 
-def _draw(rows: Iterable[T], columns: Columns[T]) -> None:
-    from rich import box
+def _draw(rows: Sequence[T], columns: Columns[T]) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    drawn = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
-    for heading in columns:
-        drawn.add_column(heading, overflow="ellipsis", no_wrap=True)
-    for row in rows:
-        cells = [_cell(read(row), local=True) for read in columns.values()]
-        drawn.add_row(*(Text(cell, style=_COLOURS.get(cell, "")) for cell in cells))
-    Console().print(drawn)
+    console = Console()
+    # A column in which nothing stands would only take room from the others.
+    filled = {heading: cells for heading, read in columns.items() if any(cells := [_for_people(read(r)) for r in rows])}
+    drawn = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
+    widths = _widths(filled, console.width)
+    for heading, width in widths.items():
+        drawn.add_column(heading, width=width, overflow="ellipsis", no_wrap=True)
+    for row in zip(*(filled[heading] for heading in widths), strict=True):
+        drawn.add_row(*(Text(cell, style=_COLOURS.get(cell, "")) for cell in row))
+    console.print(drawn)
 
 
-def _cell(value: object, *, local: bool = False) -> str:
+def _widths(columns: Mapping[str, Sequence[str]], room: int) -> dict[str, int]:
+    """How wide each column may be. Long texts give way first; when that is not enough, the last columns do."""
+    widths = {heading: max(len(heading), *map(len, cells)) for heading, cells in columns.items()}
+    while sum(widths.values()) + 2 * len(widths) > room:
+        widest = max(widths, key=lambda heading: widths[heading])
+        if widths[widest] > _NARROW:
+            widths[widest] -= 1
+        elif len(widths) > 1:
+            widths.popitem()
+        else:
+            break
+    return widths
+
+
+def _for_people(value: object) -> str:
+    """A cell in a terminal: times as on the clock on the wall, the day only when it is another."""
+    if not isinstance(value, datetime):
+        return _cell(value)
+    here = value.astimezone()
+    return f"{here:%H:%M:%S}" if here.date() == datetime.now().astimezone().date() else f"{here:%Y-%m-%d %H:%M}"
+
+
+def _cell(value: object) -> str:
     match value:
         case None:
             return ""
         case True | False:
             return "yes" if value else "no"
         case datetime():
-            # For people: the clock on their wall. For programs: the whole truth.
-            return f"{value.astimezone():%Y-%m-%d %H:%M:%S}" if local else value.isoformat()
+            return value.isoformat()
         case float():
-            return f"{value:.10g}"
+            return f"{value:.6g}"
         case list() | tuple():
             return ",".join(map(str, value))
         case _:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_DEMO = "retoma.demo:app"
+_DEMO = "retoma.demo.program:app"
 
 
 def _how_to_work(command: F) -> F:
@@ -54,9 +55,7 @@ def up(reference: str | None, **options: Any) -> None:
     The database is the one of DATABASE_URL, or an embedded PostgreSQL that stops with its last user. Without --app
     the small pipeline of the demo is served, so that there is something to try.
     """
-    from retoma.settings import Settings
-
-    asyncio.run(_work(reference or Settings.load().app or _DEMO, options, upgrade=True))
+    asyncio.run(_work(reference or door.settings().app or _DEMO, options, upgrade=True))
 
 
 async def _work(reference: str, options: dict[str, Any], *, upgrade: bool | None) -> None:
@@ -71,6 +70,10 @@ async def _work(reference: str, options: dict[str, Any], *, upgrade: bool | None
     log_to_stderr(level=settings.log_level, format=settings.log_format, label=label)
     await app.open(upgrade=upgrade)
     try:
+        if reference == _DEMO:
+            from retoma.demo.program import prepare
+
+            await prepare(app)
         if sys.stderr.isatty():
             _greet(app, reference, queues, label)
         await found.run()
@@ -80,9 +83,11 @@ async def _work(reference: str, options: dict[str, Any], *, upgrade: bool | None
 
 def _greet(app: Retoma, reference: str, queues: list[str], label: str) -> None:
     pipelines = sorted(name for name, each in app.front.pipelines.items() if not queues or each.queue in queues)
-    show.talk(f"Worker {label} works on {', '.join(pipelines) or 'nothing'} of {reference}. Ctrl-C drains and ends.")
+    known = ", ".join(pipelines) or "nothing"
+    show.talk(f"Worker {label} (process {os.getpid()}) works on {known} of {reference}. Ctrl-C drains and ends.")
     if pipelines:
-        show.talk(f"In another terminal: retoma enqueue --app {reference} {pipelines[0]} '…'    retoma job list")
+        example = """'{"path": "README.md"}'""" if reference == _DEMO else "'…'"
+        show.talk(f"In another terminal: retoma enqueue --app {reference} {pipelines[0]} {example}")
 
 
 @click.command()
@@ -114,7 +119,8 @@ async def _enqueue(reference: str, name: str, text: str, key: str | None, delay:
         value = pipeline.input.decode(text)
     except CheckpointInvalid as error:
         raise ConfigurationError(
-            f"This is not an input of {name!r}: {error.message}.".replace("..", "."),
+            # Its first words are about checkpoints; what follows them is as true of an input.
+            f"This is not an input of {name!r}: {error.message.partition(': ')[2] or error.message}",
             next='Write it as JSON in single quotes, such as \'"text"\' or \'{"name": "value"}\'.',
         ) from None
     async with app:

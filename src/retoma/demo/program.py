@@ -16,10 +16,16 @@ from retoma.steps import AsyncConnection
 P = ParamSpec("P")
 T = TypeVar("T")
 
-TABLE = """
+_TABLE = """
 create table if not exists retoma_demo (
     run text not null, document text not null, language text not null, words integer not null, keywords text[] not null
 )"""
+
+
+async def prepare(app: Retoma) -> None:
+    """Make the table that the pipeline writes to."""
+    async with app.transaction() as connection:
+        await connection.execute(_TABLE)
 
 
 @dataclass(frozen=True)

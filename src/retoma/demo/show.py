@@ -25,12 +25,20 @@ from retoma.demo.stage import AT_ONCE, EXECUTORS, LEASE, Stage, Worker, staged
 
 _LOOK = 0.1
 _LONGEST = 180.0
+_LONGEST_SILENCE = 10.0
 
 
 def run(documents: int) -> bool:
     """Play the demo; whether the promise was kept."""
+    for each in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(each, _interrupted)
     with staged() as stage:
         return asyncio.run(_play(stage, documents))
+
+
+def _interrupted(number: int, _frame: object) -> None:
+    # As Ctrl-C does: what was started is ended on the way out.
+    sys.exit(128 + number)
 
 
 class Screen:
@@ -102,7 +110,7 @@ async def _play(stage: Stage, documents: int) -> bool:
         screen.say(f"PostgreSQL {(await app.health()).version} is up, {_home(stage)}")
         inputs = [Document(str(path), stage.run) for path in paths]
         await app.enqueue_many(study_text, inputs, key=lambda each: Path(each.path).name, queue=stage.queue)
-        screen.say("Queued. Each text is read, its language told, its words counted, its keywords found, and written")
+        screen.say("Queued, five steps each: read, tell the language, count, find keywords, record")
         with screen.bar if screen.console.is_terminal else nullcontext():
             killed = await _work(Play(screen, stage, app, documents))
         report = oracle.weigh(
@@ -147,10 +155,13 @@ async def _work(play: Play) -> tuple[datetime, datetime]:
 
 
 async def _executor(play: Play, worker: Worker) -> int:
-    """The process of one of its executors, as its heartbeat told the database."""
-    for presence in await play.app.workers():
-        if presence.label == worker.name and presence.pid != worker.pid:
-            return presence.pid
+    """The process of one of its executors, as its first heartbeat told the database."""
+    deadline = time.monotonic() + _LONGEST_SILENCE
+    while time.monotonic() < deadline:
+        for presence in await play.app.workers():
+            if presence.label == worker.name and presence.pid != worker.pid:
+                return presence.pid
+        await asyncio.sleep(_LOOK)
     raise RetomaError("The demo's executors have not been heard of.", next="'retoma doctor' looks at this machine.")
 
 
@@ -168,7 +179,8 @@ def close(report: oracle.Report, screen: Screen) -> None:
         f"{report.recovered_from_worker} from the worker",
         "back in the queue after": f"{_seconds(report.executor_seconds)} and {_seconds(report.worker_seconds)} "
         f"(lease {LEASE:g} s)",
-        "starting over would have repeated": f"{report.restart_steps:,} steps, {report.restart_seconds:.1f} s of work",
+        "starting over each time would have repeated": f"{report.restart_steps:,} steps, "
+        f"{report.restart_seconds:.1f} s of work",
         "for example": f"{document}: {', '.join(keywords)}",
     }
     if sys.stdout.isatty():
@@ -185,4 +197,4 @@ def close(report: oracle.Report, screen: Screen) -> None:
 
 
 def _seconds(seconds: float | None) -> str:
-    return "–" if seconds is None else f"{max(seconds, 0.0):.1f} s"
+    return "–" if seconds is None else f"{max(seconds, 0.0):.2f} s"

@@ -19,7 +19,7 @@ from uuid import uuid4
 
 from retoma import Retoma, RetomaError, Settings, embedded
 from retoma.demo.diary import VARIABLE, Diary
-from retoma.demo.program import TABLE
+from retoma.demo.program import prepare
 from retoma.embedded_home import ALONE, Home, opened
 
 LEASE = 4.0
@@ -66,8 +66,7 @@ class Stage:
         # Whatever DATABASE_URL says: nobody's server is filled with a demo.
         app = Retoma(settings=home.model_copy(update={"database_url": None}))
         await app.open()
-        async with app.transaction() as connection:
-            await connection.execute(TABLE)
+        await prepare(app)
         return app
 
 

@@ -165,6 +165,15 @@ class ScheduleFired(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduleUnreadable(Event):
+    """A schedule's time came and this worker cannot tell its next one; another may, and its job waits for that."""
+
+    weight: ClassVar[str] = "error"
+    schedule: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HintsUnheard(Event):
     """Notifications do not arrive here; the worker looks every *poll* seconds instead."""
 

@@ -97,7 +97,10 @@ def _still_hope(worker: subprocess.Popen[bytes], tally: ageing.Tally, said: IO[b
 def work_until_killed() -> None:
     """The process that ``crash`` starts and kills: a worker, as its orders on standard input say."""
     orders = orjson.loads(sys.stdin.buffer.read())
-    app = find_app(orders["reference"])
-    app.front.settings = Settings.load(**orders["settings"])
-    worker = app.worker(processes=orders["processes"], at_once=orders["at_once"], reference=orders["reference"])
-    asyncio.run(worker.run())
+    try:
+        app = find_app(orders["reference"])
+        app.front.settings = Settings.load(**orders["settings"])
+        worker = app.worker(processes=orders["processes"], at_once=orders["at_once"], reference=orders["reference"])
+        asyncio.run(worker.run())
+    except RetomaError as error:
+        sys.exit(str(error))

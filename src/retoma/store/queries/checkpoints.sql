@@ -12,7 +12,8 @@ select checkpoint.step, checkpoint.generation, checkpoint.value::text as value, 
 
 -- name: save
 -- Held to the fence under the job's own lock: a worker that lost the job gets no row back, and whoever wants
--- to take the job away waits for this commit. Locks are taken in the order the steps are said (by job).
+-- to take the job away waits for this commit. Locks are taken in the order the steps are said (by job). What this
+-- very claim has saved already is not saved again, whether its first commit is seen or only just came.
 with said as materialized (
     select *
       from unnest(%(jobs)s::bigint[], %(fences)s::bigint[], %(steps)s::text[], %(saved_values)s::text[],
@@ -26,6 +27,12 @@ held as materialized (
       join retoma.jobs as job on job.id = said.job_id
                              and job.fence = said.fence
                              and job.worker_id = %(worker_id)s::bigint
+     where not exists (select from retoma.checkpoints as same
+                        where same.job_id = said.job_id
+                          and same.step = said.step
+                          and same.fence = said.fence
+                          and same.checksum = said.checksum
+                          and same.set_aside_at is null)
        for no key update of job
 )
 insert into retoma.checkpoints (job_id, step, generation, value, checksum, fingerprint, input_hash, fence, seconds)
@@ -34,6 +41,7 @@ select held.job_id, held.step,
                   where earlier.job_id = held.job_id and earlier.step = held.step), 0) + 1,
        held.value::json, held.checksum, held.fingerprint, held.input_hash, held.fence, held.seconds
   from held
+on conflict (job_id, step, generation) do nothing
 returning job_id, step;
 
 -- name: saved
@@ -48,17 +56,22 @@ select said.job_id, said.step
                                        and checkpoint.set_aside_at is null;
 
 -- name: set_aside
--- Kept for whoever wants to know what was wrong; never read again by a run.
+-- Kept for whoever wants to know what was wrong; never read again by a run. With a fence, only by its holder.
+with held as materialized (
+    select job.id
+      from retoma.jobs as job
+     where job.id = %(job_id)s::bigint
+       and (%(fence)s::bigint is null or job.fence = %(fence)s::bigint and job.worker_id is not null)
+       for no key update
+)
 update retoma.checkpoints as checkpoint
    set set_aside_at = now(),
        reason = %(reason)s::text
- where checkpoint.job_id = %(job_id)s::bigint
+  from held
+ where checkpoint.job_id = held.id
    and (%(step)s::text is null or checkpoint.step = %(step)s::text)
    and (%(generation)s::smallint is null or checkpoint.generation = %(generation)s::smallint)
    and checkpoint.set_aside_at is null
-   and exists (select from retoma.jobs as job
-                where job.id = checkpoint.job_id
-                  and (%(fence)s::bigint is null or job.fence = %(fence)s::bigint))
 returning checkpoint.step, checkpoint.generation;
 
 -- name: history

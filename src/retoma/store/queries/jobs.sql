@@ -63,12 +63,15 @@ select job.id, job.key, job.state, false as new
 -- take more than the limit. One row comes back even when nothing is ready: it says how far the walk came.
 with recursive
 open_queue as materialized (
-    select wanted.queue
+    select distinct wanted.queue
       from unnest(%(queues)s::text[]) as wanted (queue)
      where not exists (select from retoma.queues as paused
                         where paused.name = wanted.queue and paused.paused_at is not null)
        and exists (select from retoma.workers as worker
                     where worker.id = %(worker_id)s::bigint and worker.stopped_at is null)
+),
+most as materialized (
+    select greatest(64, 4 * count(*)) as lanes from open_queue
 ),
 walk (queue, highest, lane_id) as (
     select open_queue.queue, leg.highest, first.lane_id
@@ -98,13 +101,18 @@ walk (queue, highest, lane_id) as (
             limit 1) as following
 ),
 visited as materialized (
-    select walk.queue, walk.lane_id from walk limit 64
+    select walk.queue, walk.lane_id, walk.highest > %(after_lane)s::bigint as ahead
+      from walk
+     limit (select most.lanes from most)
 ),
 free_slot as materialized (
     select slot.lane_id, slot.place, row_number() over (partition by slot.lane_id order by slot.place) as turn
       from (select slot.lane_id, slot.place
               from visited
-              join retoma.slots as slot on slot.lane_id = visited.lane_id and slot.job_id is null
+              join retoma.lanes as lane on lane.id = visited.lane_id
+              join retoma.slots as slot on slot.lane_id = lane.id
+                                       and slot.place <= lane.at_once
+                                       and slot.job_id is null
                for update of slot skip locked) as slot
 ),
 line as materialized (
@@ -112,7 +120,11 @@ line as materialized (
            visited.lane_id,
            lane.at_once is not null as limited,
            case when lane.at_once is null then share.jobs
-                else least(share.jobs, (select count(*) from free_slot where free_slot.lane_id = lane.id))
+                else greatest(0, least(
+                     share.jobs,
+                     (select count(*) from free_slot where free_slot.lane_id = lane.id),
+                     lane.at_once - (select count(*) from retoma.slots as taken
+                                      where taken.lane_id = lane.id and taken.job_id is not null)))
            end as room
       from visited
       left join retoma.lanes as lane on lane.id = visited.lane_id
@@ -160,6 +172,7 @@ claimed as (
     update retoma.jobs as job
        set state = 'running',
            reason = null,
+           expires_at = null,
            attempt = job.attempt + 1,
            fence = job.fence + 1,
            worker_id = %(worker_id)s::bigint,
@@ -172,12 +185,19 @@ claimed as (
               job.input::text as input, pick.place
 ),
 walked as (
-    select max(visited.lane_id) as lane_id, count(*) >= 64 as capped from visited
+    -- Where the next walk begins when this one was cut: no farther than the queue that came the least far.
+    select count(*) >= (select most.lanes from most) as cut,
+           coalesce((select min(far.lane_id)
+                       from (select max(ahead.lane_id) as lane_id
+                               from visited as ahead
+                              where ahead.ahead
+                              group by ahead.queue) as far), 0) as lane_id
+      from visited
 )
 select claimed.id, claimed.batch_id, claimed.queue, claimed.lane_id, claimed.pipeline, claimed.key,
        claimed.attempt, claimed.max_attempts, claimed.crashes, claimed.fence, claimed.signals,
        claimed.timeout_seconds, claimed.correlation_id, claimed.traceparent, claimed.input,
-       case when walked.capped then walked.lane_id end as walked_to
+       case when walked.cut then walked.lane_id end as walked_to
   from walked
   left join claimed on true
  order by claimed.place;
@@ -481,7 +501,7 @@ queued as (
 hint as (
     select pg_notify('retoma', named.queue) from (select distinct queued.queue from queued) as named
 )
-select queued.id, queued.state from queued left join (select count(*) from hint) as sent on true;
+select queued.id, queued.state, (select count(*) from hint) as hints from queued;
 
 -- name: signal
 -- The outside world speaks to a job; the first word under a name stays. The job's row is always touched, so
@@ -578,7 +598,8 @@ update retoma.jobs as job
        reason = 'restart',
        run_at = now(),
        expires_at = null,
-       max_attempts = job.attempt + coalesce(%(attempts)s::integer, job.max_attempts),
+       attempt = 0,
+       max_attempts = coalesce(%(attempts)s::integer, job.max_attempts),
        crashes = 0,
        cancel_requested_at = null,
        finished_at = null,

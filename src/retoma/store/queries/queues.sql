@@ -53,7 +53,8 @@ select lane.id, place from lane cross join generate_series(1, lane.at_once) as p
 returning lane_id, place;
 
 -- name: limit_lane
--- A new limit for a line. Places that are taken stay until their job ends; places above the limit are not given out.
+-- A new limit for a line. Who runs goes on, and counts: a line that had no limit seats its running jobs first.
+-- Places above the limit are not given out; those that are free go, those that are taken go when they are free.
 with lane as (
     insert into retoma.lanes (queue, name, at_once)
     values (%(queue)s::text, %(name)s::text, %(at_once)s::integer)
@@ -64,21 +65,39 @@ fewer as (
     delete from retoma.slots as slot
      using lane
      where slot.lane_id = lane.id
-       and slot.place > coalesce(lane.at_once, 0)
+       and (lane.at_once is null or slot.place > lane.at_once and slot.job_id is null)
 ),
-more as (
-    insert into retoma.slots (lane_id, place)
-    select lane.id, place from lane cross join generate_series(1, lane.at_once) as place
+unseated as (
+    select job.id, job.lane_id, row_number() over (order by job.id) as place
+      from lane
+      join retoma.jobs as job on job.lane_id = lane.id and job.state = 'running'
+     where lane.at_once is not null
+       and not exists (select from retoma.slots as slot where slot.lane_id = lane.id)
+),
+seats as (
+    insert into retoma.slots (lane_id, place, job_id)
+    select lane.id, seat.place, unseated.id
+      from lane
+     cross join generate_series(1, greatest(lane.at_once, (select count(*) from unseated))) as seat (place)
+      left join unseated on unseated.place = seat.place
+     where lane.at_once is not null
     on conflict (lane_id, place) do nothing
 )
 select lane.id from lane;
 
 -- name: mend_slots
--- A place whose job does not run any more is free, whoever forgot to say so.
+-- A place whose job does not run any more is free, whoever forgot to say so. By its very version: a place that
+-- was freed and taken again since we looked is not ours to free.
+with idle as materialized (
+    select slot.ctid as version
+      from retoma.slots as slot
+     where slot.job_id is not null
+       and not exists (select from retoma.jobs as job where job.id = slot.job_id and job.state = 'running')
+)
 update retoma.slots as slot
    set job_id = null
- where slot.job_id is not null
-   and not exists (select from retoma.jobs as job where job.id = slot.job_id and job.state = 'running')
+  from idle
+ where slot.ctid = idle.version
 returning slot.lane_id, slot.place;
 
 -- name: hint

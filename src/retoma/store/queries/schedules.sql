@@ -39,7 +39,8 @@ with moved as (
 ),
 queued as (
     insert into retoma.jobs (queue, pipeline, key, priority, max_attempts, timeout_seconds, input)
-    select moved.queue, moved.pipeline, 'schedule/' || moved.name || '/' || %(due_at)s::timestamptz::text,
+    select moved.queue, moved.pipeline,
+           'schedule/' || moved.name || '/' || extract(epoch from %(due_at)s::timestamptz)::bigint,
            moved.priority, moved.max_attempts, moved.timeout_seconds, moved.input
       from moved
     on conflict (pipeline, coalesce(batch_id, 0), key) where key is not null do nothing

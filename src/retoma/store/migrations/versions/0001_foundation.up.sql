@@ -70,6 +70,8 @@ create table retoma.jobs (
     error            text,
     constraint a_state_has_a_name check (
         state in ('queued', 'running', 'completed', 'skipped', 'failed', 'review', 'cancelled')),
+    constraint attempts_are_within_their_limit check (
+        attempt between 0 and max_attempts and (state <> 'queued' or attempt < max_attempts)),
     constraint only_a_running_job_is_held check ((worker_id is not null) = (state = 'running')),
     constraint only_an_ended_job_has_finished check (
         (finished_at is not null) = (state in ('completed', 'skipped', 'failed', 'review', 'cancelled')))

@@ -1,0 +1,192 @@
+"""The front door: what is wrong is said when the app is built or opened, with what to do about it."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import psycopg
+import pytest
+
+import retoma.errors
+from retoma import Reject, Retoma, Run, Settings, SyncRun, pipeline
+from retoma.errors import (
+    ConfigurationError,
+    DatabaseError,
+    DatabaseUnreachable,
+    RetomaError,
+    SchemaMismatch,
+    UnknownPipeline,
+)
+from retoma.front import Front
+from retoma.store import queues
+
+AppWith = Callable[..., Awaitable[Retoma]]
+
+
+@pipeline("note")
+async def note(text: str, _run: Run) -> str:
+    return text
+
+
+# — definitions —
+
+
+def test_a_pipeline_is_still_its_function() -> None:
+    assert asyncio.run(note("a", None)) == "a"  # type: ignore[arg-type]
+    assert (note.name, note.queue, note.is_async) == ("note", "note", True)
+
+
+def test_two_pipelines_of_one_name_are_refused() -> None:
+    @pipeline("note")
+    async def other(text: str, _run: Run) -> str:
+        return text
+
+    with pytest.raises(ConfigurationError, match="Two pipelines are called 'note'") as caught:
+        Retoma(pipelines=[note, other])
+    assert caught.value.next
+
+
+def test_a_pipeline_that_is_not_here_is_told_with_those_that_are() -> None:
+    front = Front(None, pipelines=[note], providers={}, settings=None)
+
+    assert front.pipeline("note") is note
+    with pytest.raises(UnknownPipeline, match="no pipeline 'nothing'; it has note"):
+        front.pipeline("nothing")
+    with pytest.raises(UnknownPipeline, match="it has none"):
+        Front(None, pipelines=[], providers={}, settings=None).pipeline("note")
+
+
+def test_a_provider_that_nobody_provides_is_told_when_the_app_is_built() -> None:
+    class Chat: ...
+
+    @pipeline("asking")
+    async def asking(_: str, _run: Run, *, chat: Chat) -> None: ...
+
+    with pytest.raises(ConfigurationError, match="'asking' asks for chat: Chat, and nobody provides one") as caught:
+        Retoma(pipelines=[asking])
+    assert caught.value.next == "Pass providers={Chat: ...} to Retoma."
+    assert Retoma(pipelines=[asking], providers={Chat: Chat()}).front.providers["asking"].keys() == {"chat"}
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"name": "Upper Case"}, "cannot be called 'Upper Case'"),
+        ({"name": ""}, "cannot be called ''"),
+        ({"name": "a", "queue": "a/b"}, "A queue cannot be called 'a/b'"),
+        ({"name": "a", "timeout": 0}, "timeout=0"),
+        ({"name": "a", "step_timeout": -1}, "step_timeout=-1"),
+        ({"name": "a", "expires": float("nan")}, "expires=nan"),
+        ({"name": "a", "lane_at_once": 1}, "needs lane="),
+        ({"name": "a", "lane": str, "lane_at_once": 0}, "at least 1"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_a_pipeline_that_cannot_be_is_refused_where_it_is_defined(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(ConfigurationError, match=words):
+        pipeline(**options)
+
+
+def test_a_handler_of_another_shape_is_refused_with_an_example() -> None:
+    async def no_run(text: str) -> None: ...
+
+    async def no_annotation(text, run: Run) -> None: ...
+
+    async def provider_without_annotation(text: str, run: Run, *, chat) -> None: ...
+
+    async def wrong_run(text: str, run: SyncRun) -> None: ...
+
+    def wrong_plain_run(text: str, run: Run) -> None: ...
+
+    async def unknown_annotation(text: "Nowhere", run: Run) -> None: ...  # type: ignore[name-defined]  # noqa: F821
+
+    async def not_json(text: psycopg.Connection, run: Run) -> None: ...  # type: ignore[type-arg]
+
+    wrong: list[Callable[..., Any]] = [
+        no_run, no_annotation, provider_without_annotation, wrong_run, wrong_plain_run, unknown_annotation, not_json,
+    ]  # fmt: skip
+    for handler in wrong:
+        with pytest.raises(ConfigurationError) as caught:
+            pipeline("wrong")(handler)
+        assert caught.value.next, handler.__name__
+
+
+# — opening —
+
+
+async def test_an_app_that_is_not_open_says_so(settings: Settings) -> None:
+    app = Retoma(settings=settings)
+
+    with pytest.raises(ConfigurationError, match="not open") as caught:
+        await app.job(1)
+    assert "async with app" in caught.value.next
+
+
+async def test_an_app_may_be_opened_twice_and_is_closed_with_the_last(settings: Settings) -> None:
+    app = Retoma(settings=settings, pipelines=[note])
+    async with app:
+        async with app:
+            receipt = await app.enqueue(note, "a")
+        assert (await app.job(receipt.id)).id == receipt.id
+    with pytest.raises(ConfigurationError):
+        await app.job(receipt.id)
+    async with app:
+        assert (await app.job(receipt.id)).id == receipt.id
+
+
+async def test_a_database_without_tables_is_told_and_upgraded_when_asked(empty_database_url: str) -> None:
+    app = Retoma(empty_database_url, pipelines=[note])
+    with pytest.raises(SchemaMismatch) as caught:
+        await app.open()
+    assert "upgrade" in caught.value.next
+
+    await app.open(upgrade=True)
+    assert (await app.enqueue(note, "a")).new
+    await app.close()
+
+
+@pytest.mark.parametrize(
+    ("url", "error"),
+    [
+        ("postgresql://someone:secret@127.0.0.1:1/nowhere", DatabaseUnreachable),
+        ("postgresql://someone:secret@host.invalid/nowhere", DatabaseUnreachable),
+        ("mysql://someone:secret@host/nowhere", DatabaseError),
+        ("postgresql://someone:secret@host:port/nowhere", DatabaseError),
+        ("postgresql://someone:secret%zz@host/nowhere", DatabaseError),
+    ],
+)
+async def test_a_database_that_cannot_be_used_is_told_without_its_password(url: str, error: type[RetomaError]) -> None:
+    with pytest.raises(error) as caught:
+        await Retoma(url).open()
+
+    assert "secret" not in str(caught.value)
+    assert caught.value.next
+
+
+async def test_a_query_of_a_pipelines_own_may_be_asked(app_with: AppWith) -> None:
+    app = await app_with(note)
+    await app.enqueue(note, "a")
+
+    assert [queue.name for queue in await app.fetch(queues.all())] == ["note"]
+
+
+# — errors —
+
+
+def test_every_error_stands_in_the_tree_at_the_top_of_its_room() -> None:
+    drawn = retoma.errors.__doc__ or ""
+    kinds = [
+        name
+        for name, value in vars(retoma.errors).items()
+        if isinstance(value, type) and issubclass(value, RetomaError)
+    ]
+
+    assert [name for name in kinds if name not in drawn] == []
+
+
+def test_an_error_says_what_happened_and_what_to_do_next() -> None:
+    error = RetomaError("It is broken.", next="Mend it.")
+
+    assert (error.message, error.next, str(error)) == ("It is broken.", "Mend it.", "It is broken. Mend it.")
+    assert str(RetomaError("It is broken.")) == "It is broken."
+    assert not issubclass(Reject, Exception), "an ending is let through by 'except Exception'"

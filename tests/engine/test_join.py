@@ -1,0 +1,263 @@
+"""On the caller's own connection: the job commits, or not, with the caller's rows."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
+from urllib.parse import urlsplit
+
+import asyncpg
+import psycopg
+import pytest
+import sqlalchemy
+from psycopg.rows import dict_row
+from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
+from sqlalchemy.orm import Session, scoped_session, sessionmaker
+
+from retoma import Retoma, Run, pipeline
+from retoma import sync as blocking
+from retoma.errors import ConfigurationError, KeyTaken
+from retoma.testing import drain
+
+AppWith = Callable[..., Awaitable[Retoma]]
+INSERT = "insert into documents values ('theirs')"
+
+
+@pipeline("ingest", lane=lambda document: document)
+async def ingest(document: str, _run: Run) -> str:
+    return document
+
+
+class Undone(Exception):
+    """The caller changes its mind."""
+
+
+def dialect(url: str, name: str) -> str:
+    return urlsplit(url)._replace(scheme=f"postgresql+{name}").geturl()
+
+
+@asynccontextmanager
+async def psycopg_async(url: str) -> AsyncIterator[Any]:
+    async with await psycopg.AsyncConnection.connect(url) as connection, connection.transaction():
+        await connection.execute(INSERT)
+        yield connection
+
+
+@asynccontextmanager
+async def psycopg_dict_rows(url: str) -> AsyncIterator[Any]:
+    async with await psycopg.AsyncConnection.connect(url, row_factory=dict_row) as connection:
+        await connection.execute(INSERT)
+        yield connection
+
+
+@asynccontextmanager
+async def psycopg_sync(url: str) -> AsyncIterator[Any]:
+    with psycopg.connect(url) as connection:
+        connection.execute(INSERT)
+        yield connection
+
+
+@asynccontextmanager
+async def asyncpg_connection(url: str) -> AsyncIterator[Any]:
+    connection = await asyncpg.connect(url)
+    try:
+        async with connection.transaction():
+            await connection.execute(INSERT)
+            yield connection
+    finally:
+        await connection.close()
+
+
+@asynccontextmanager
+async def asyncpg_pool(url: str) -> AsyncIterator[Any]:
+    pool = await asyncpg.create_pool(url, min_size=1, max_size=1)
+    async with pool, pool.acquire() as connection, connection.transaction():
+        await connection.execute(INSERT)
+        yield connection
+
+
+@asynccontextmanager
+async def sqlalchemy_connection(url: str) -> AsyncIterator[Any]:
+    engine = sqlalchemy.create_engine(dialect(url, "psycopg"))
+    try:
+        with engine.begin() as connection:
+            connection.execute(sqlalchemy.text(INSERT))
+            yield connection
+    finally:
+        engine.dispose()
+
+
+@asynccontextmanager
+async def sqlalchemy_session(url: str) -> AsyncIterator[Any]:
+    engine = sqlalchemy.create_engine(dialect(url, "psycopg"))
+    try:
+        with Session(engine) as session, session.begin():
+            session.execute(sqlalchemy.text(INSERT))
+            yield session
+    finally:
+        engine.dispose()
+
+
+@asynccontextmanager
+async def sqlalchemy_scoped_session(url: str) -> AsyncIterator[Any]:
+    engine = sqlalchemy.create_engine(dialect(url, "psycopg"))
+    session = scoped_session(sessionmaker(engine))
+    try:
+        session.execute(sqlalchemy.text(INSERT))
+        yield session
+        session.commit()
+    finally:
+        session.remove()
+        engine.dispose()
+
+
+def sqlalchemy_async(name: str, *, session: bool) -> Callable[[str], AbstractAsyncContextManager[Any]]:
+    @asynccontextmanager
+    async def open_one(url: str) -> AsyncIterator[Any]:
+        engine = create_async_engine(dialect(url, name))
+        try:
+            if session:
+                async with AsyncSession(engine) as work, work.begin():
+                    await work.execute(sqlalchemy.text(INSERT))
+                    yield work
+            else:
+                async with engine.begin() as connection:
+                    await connection.execute(sqlalchemy.text(INSERT))
+                    yield connection
+        finally:
+            await engine.dispose()
+
+    return open_one
+
+
+SYNC: dict[str, Callable[[str], AbstractAsyncContextManager[Any]]] = {
+    "psycopg": psycopg_sync,
+    "SQLAlchemy Connection": sqlalchemy_connection,
+    "SQLAlchemy Session": sqlalchemy_session,
+    "SQLAlchemy scoped_session": sqlalchemy_scoped_session,
+}
+EVERY = SYNC | {
+    "psycopg async": psycopg_async,
+    "psycopg async with dict rows": psycopg_dict_rows,
+    "asyncpg": asyncpg_connection,
+    "asyncpg from a pool": asyncpg_pool,
+    "SQLAlchemy AsyncConnection on psycopg": sqlalchemy_async("psycopg", session=False),
+    "SQLAlchemy AsyncSession on psycopg": sqlalchemy_async("psycopg", session=True),
+    "SQLAlchemy AsyncConnection on asyncpg": sqlalchemy_async("asyncpg", session=False),
+    "SQLAlchemy AsyncSession on asyncpg": sqlalchemy_async("asyncpg", session=True),
+}
+
+
+@pytest.fixture
+def counted(psql: psycopg.Connection) -> Callable[[], tuple[int, int]]:
+    """The caller's table; a call says how many rows of the caller's and how many jobs there are."""
+    psql.execute("create table documents (name text)")
+
+    def both() -> tuple[int, int]:
+        row = psql.execute("select (select count(*) from documents), (select count(*) from retoma.jobs)").fetchone()
+        assert row is not None
+        return row[0], row[1]
+
+    return both
+
+
+@pytest.mark.parametrize("kind", EVERY)
+async def test_the_job_commits_and_rolls_back_with_the_callers_rows(
+    app_with: AppWith, database_url: str, counted: Callable[[], tuple[int, int]], kind: str
+) -> None:
+    app = await app_with(ingest)
+    with pytest.raises(Undone):  # noqa: PT012
+        async with EVERY[kind](database_url) as connection:
+            await app.enqueue(ingest, "mine", conn=connection)
+            raise Undone
+    assert counted() == (0, 0)
+
+    async with EVERY[kind](database_url) as connection:
+        first = await app.enqueue(ingest, "mine", key="k", conn=connection, delay=0.0, expires=60.0)
+        again = await app.enqueue(ingest, "mine", key="k", conn=connection)
+        many = await app.enqueue_many(ingest, ["a", "b", "c"], key=lambda name: name, conn=connection)
+        assert counted() == (0, 0), "nothing is there before the commit"
+
+    assert counted() == (1, 4)
+    assert (first.new, again.new, again.id) == (True, False, first.id)
+    assert [receipt.key for receipt in many] == ["a", "b", "c"]
+    assert await drain(app) == 4
+
+
+@pytest.mark.parametrize("kind", SYNC)
+async def test_the_door_without_await_joins_blocking_connections(
+    database_url: str, counted: Callable[[], tuple[int, int]], kind: str
+) -> None:
+    with blocking.Retoma(database_url, pipelines=[ingest]) as app:
+        with pytest.raises(Undone):  # noqa: PT012
+            async with SYNC[kind](database_url) as connection:
+                app.enqueue(ingest, "mine", conn=connection)
+                raise Undone
+        async with SYNC[kind](database_url) as connection:
+            app.enqueue_many(ingest, ["a", "b"], conn=connection)
+
+        assert counted() == (1, 2)
+
+
+async def test_our_own_transaction_serves_as_well(app_with: AppWith, counted: Callable[[], tuple[int, int]]) -> None:
+    app = await app_with(ingest)
+    with pytest.raises(Undone):  # noqa: PT012
+        async with app.transaction() as connection:
+            await connection.execute(INSERT)
+            await app.enqueue(ingest, "a", conn=connection)
+            raise Undone
+    async with app.transaction() as connection:
+        await connection.execute(INSERT)
+        await app.enqueue(ingest, "b", conn=connection)
+
+    assert counted() == (1, 1)
+
+
+async def test_a_taken_key_leaves_the_callers_transaction_usable(
+    app_with: AppWith, counted: Callable[[], tuple[int, int]]
+) -> None:
+    app = await app_with(ingest)
+    await app.enqueue(ingest, "a", key="k")
+    async with app.transaction() as connection:
+        with pytest.raises(KeyTaken):
+            await app.enqueue(ingest, "a", key="k", if_taken="raise", conn=connection)
+        await connection.execute(INSERT)
+
+    assert counted() == (1, 1)
+
+
+async def test_a_hint_goes_out_with_the_callers_commit(app_with: AppWith, database_url: str) -> None:
+    app = await app_with(ingest)
+    async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as ear:
+        await ear.execute("listen retoma")
+        async with app.transaction() as connection:
+            await app.enqueue(ingest, "a", conn=connection)
+            assert [hint async for hint in ear.notifies(timeout=0.05)] == []
+
+        assert [hint.payload async for hint in ear.notifies(timeout=5, stop_after=1)] == ["ingest"]
+
+
+@pytest.mark.parametrize("thing", ["a text", 3, object()], ids=["str", "int", "object"])
+async def test_what_is_not_a_connection_is_refused(app_with: AppWith, thing: object) -> None:
+    app = await app_with(ingest)
+
+    with pytest.raises(ConfigurationError, match="Jobs cannot be queued on a") as caught:
+        await app.enqueue(ingest, "a", conn=thing)
+    assert "psycopg connection" in caught.value.next
+
+
+async def test_an_async_connection_at_the_door_without_await_is_refused(database_url: str) -> None:
+    with blocking.Retoma(database_url, pipelines=[ingest]) as app:
+        async with await psycopg.AsyncConnection.connect(database_url) as connection:
+            with pytest.raises(ConfigurationError, match="AsyncConnection"):
+                app.enqueue(ingest, "a", conn=connection)
+
+
+@pytest.mark.parametrize("make", [sqlalchemy.create_engine, create_async_engine])
+async def test_an_engine_is_not_a_connection_either(
+    app_with: AppWith, database_url: str, make: Callable[[str], Any]
+) -> None:
+    app = await app_with(ingest)
+    engine = make(dialect(database_url, "psycopg"))
+
+    with pytest.raises(ConfigurationError, match="Engine"):
+        await app.enqueue(ingest, "a", conn=engine)

@@ -1,0 +1,72 @@
+"""A worker whose first word is still on its way when it says it again: the ledger must come to know that it counted.
+
+The connection breaks after the statement has been sent; the server goes on with it, and commits only while the
+repetition already waits for the same row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+import psycopg
+from store_hand import Hand, answer, checkpoint, completed
+
+from retoma.database import Database
+from retoma.ledger import Ledger
+from retoma.model import Ended
+from retoma.query import Query
+from retoma.store import checkpoints
+
+Hands = Callable[..., Hand]
+
+
+class SlowToCommit:
+    """A database whose first connection breaks, and whose server commits the first statement in the third's wait."""
+
+    def __init__(self, broken: Hand, good: Hand) -> None:
+        self.broken = broken
+        self.good = good
+        self.asked = 0
+
+    async def all(self, query: Query[Any]) -> list[Any]:
+        self.asked += 1
+        if self.asked == 1:
+            self.broken.begin()
+            self.broken.ask(query)
+            raise psycopg.OperationalError("the connection was cut")
+        if self.asked == 3:
+            said_again = self.good.start(query)
+            self.good.waits_for(self.broken, said_again)
+            self.broken.commit()
+            return answer(said_again)
+        return self.good.ask(query)
+
+
+def ledger_of(database: SlowToCommit, worker: int, ended: Callable[[Ended, str | None], None]) -> Ledger:
+    return Ledger(cast(Database, database), worker, ended=ended, lost=lambda _job: None)
+
+
+async def test_an_ending_that_was_written_in_the_end_is_told_as_written(hand: Hands) -> None:
+    one, two = hand(), hand()
+    worker = one.hello()
+    claim = one.claimed(worker)
+    told: list[tuple[int, str | None]] = []
+    ledger = ledger_of(SlowToCommit(one, two), worker, lambda ended, state: told.append((ended.id, state)))
+
+    ledger.end(completed(claim))
+    await ledger.settled()
+
+    assert two.state(claim.id) == "completed"
+    assert told == [(claim.id, "completed")]
+
+
+async def test_a_step_that_was_written_in_the_end_is_neither_refused_nor_written_twice(hand: Hands) -> None:
+    one, two = hand(), hand()
+    worker = one.hello()
+    claim = one.claimed(worker)
+    ledger = ledger_of(SlowToCommit(one, two), worker, lambda _ended, _state: None)
+
+    await ledger.save(checkpoint(claim))
+
+    assert len(two.ask(checkpoints.history(claim.id))) == 1

@@ -1,0 +1,45 @@
+"""How the database is doing, for the doctor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from store_hand import QUEUE, Hand, failed
+
+from retoma.store import health, queues
+
+
+class TestLook:
+    def test_one_look_says_what_the_server_is_and_what_waits(self, db: Hand) -> None:
+        worker, silent = db.hello(), db.hello()
+        db.silence(silent)
+        db.end(worker, failed(db.claimed(worker), again=False))
+        db.one_job()
+        db.age(30)
+        db.beat(worker)
+
+        [look] = db.ask(health.look())
+
+        assert (look.fsync, look.full_page_writes, look.standby) == (True, True, False)
+        assert (look.workers_alive, look.workers_silent, look.failed_jobs) == (1, 1, 1)
+        assert look.oldest_due_seconds is not None
+        assert look.oldest_due_seconds >= 30
+
+    def test_a_paused_queue_is_counted_and_its_jobs_are_not_late(self, db: Hand) -> None:
+        db.one_job()
+        db.age(30)
+        db.ask(queues.pause(QUEUE, reason="person"))
+
+        [look] = db.ask(health.look())
+
+        assert (look.queues_paused, look.oldest_due_seconds) == (1, None)
+
+    def test_a_transaction_that_somebody_left_open_is_named(self, hand: Callable[..., Hand]) -> None:
+        one, two = hand(), hand()
+        one.begin()
+        one.one_job()
+
+        [look] = two.ask(health.look())
+
+        assert (look.transaction_pid, look.transaction_name) == (one.pid, "retoma")
+        assert look.transaction_seconds is not None
