@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 import traceback
+import types
 from collections.abc import Mapping
 from concurrent.futures import Executor as Threads
+from datetime import timedelta
 from typing import Any
 
 from retoma.codec import codec_of
 from retoma.endings import Ending, Postpone, Reject, Review, Skip, ending_in
-from retoma.errors import CheckpointInvalid, LeaseLost, Unstorable
+from retoma.errors import CheckpointInvalid, ConfigurationError, LeaseLost, Unstorable
 from retoma.model import Claim, Ended
 from retoma.pipeline import Pipeline
 from retoma.run import Run, SyncRun, in_thread
 from retoma.steps import Steps, Suspend
 
 _LONGEST_ERROR = 8000
+_LONGEST_WAIT = 30 * 86_400.0
 
 
 async def attempt(
@@ -59,7 +63,14 @@ async def _handled(
 
 
 def ending_of(claim: Claim, pipeline: Pipeline[Any, Any], error: BaseException) -> Ended:
-    """How an attempt that raised *error* ended."""
+    """How an attempt that raised *error* ended, in words that can be stored."""
+    ended = _ending_of(claim, pipeline, error)
+    ended.reason = ended.reason and storable(ended.reason)
+    ended.error = ended.error and storable(ended.error)
+    return ended
+
+
+def _ending_of(claim: Claim, pipeline: Pipeline[Any, Any], error: BaseException) -> Ended:
     ended = Ended(claim, "failed")
     match ending_in(error) or error:
         case Suspend() as pause:
@@ -79,7 +90,7 @@ def ending_of(claim: Claim, pipeline: Pipeline[Any, Any], error: BaseException) 
             ended.reason, ended.error = "rejected", str(other)
         case _:
             ended.again = pipeline.retry.allows(error)
-            ended.delay = pipeline.retry.delay(claim.attempt, at_least=float(getattr(error, "retry_after", 0) or 0))
+            ended.delay = pipeline.retry.delay(claim.attempt, at_least=_retry_after(error))
             ended.reason = type(error).__name__
             ended.error = describe(error)
     return ended
@@ -88,16 +99,42 @@ def ending_of(claim: Claim, pipeline: Pipeline[Any, Any], error: BaseException) 
 def _reviewed(ended: Ended, value: Any, reason: str) -> Ended:
     try:
         ended.output = codec_of(type(value)).encode(value, what=f"the proposal of job {ended.id}").text
-    except Unstorable as error:
+    except (Unstorable, ConfigurationError) as error:
         ended.reason, ended.error = "unstorable", str(error)
     else:
         ended.ending, ended.reason = "review", reason
     return ended
 
 
+def _retry_after(error: BaseException) -> float:
+    """What the error says of when to come back, in seconds; whatever its library put there, it does no harm."""
+    try:
+        said = getattr(error, "retry_after", 0) or 0
+        seconds = said.total_seconds() if isinstance(said, timedelta) else float(said)
+    except Exception:  # noqa: BLE001 - a text, a date, a property that raises
+        return 0.0
+    return min(max(seconds, 0.0), _LONGEST_WAIT) if math.isfinite(seconds) else 0.0
+
+
 def describe(error: BaseException) -> str:
     """*error* as text that can be stored: what, and the last frames of where."""
-    lines = "".join(traceback.format_exception(error)).strip()
-    head = f"{type(error).__name__}: {error}"
-    text = f"{head}\n\n{lines[-_LONGEST_ERROR:]}" if error.__traceback__ else head
-    return text[: 2 * _LONGEST_ERROR].replace("\0", "\ufffd").encode("utf-8", "replace").decode()
+    try:
+        head = f"{type(error).__name__}: {error}"
+    except Exception:  # noqa: BLE001 - its own words may fail, too
+        head = type(error).__name__
+    lines = "".join(traceback.format_exception(type(error), error, _users_frames(error))).strip()
+    return storable(f"{head}\n\n{lines[-_LONGEST_ERROR:]}" if error.__traceback__ else head)
+
+
+def _users_frames(error: BaseException) -> types.TracebackType | None:
+    """The traceback from the user's first line on: the engine's own frames above it say nothing."""
+    frames = error.__traceback__
+    while frames is not None and frames.tb_frame.f_globals.get("__name__", "").startswith("retoma."):
+        frames = frames.tb_next
+    return frames or error.__traceback__
+
+
+def storable(text: str) -> str:
+    """*text* without what PostgreSQL cannot hold, and not endless."""
+    short = text[: 2 * _LONGEST_ERROR].replace("\0", "\ufffd")
+    return short if short.isascii() else short.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

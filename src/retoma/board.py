@@ -13,13 +13,13 @@ import struct
 import tempfile
 from dataclasses import dataclass
 
-_HEADER = struct.Struct("<d6qd")  # beat; ready, claimed, completed, failed, retried, draining; busy
+_FLOAT = struct.Struct("<d")  # the beat, first in the header
+_TOTALS = struct.Struct("<6qd")  # ready, claimed, completed, failed, retried, draining; busy
 _NOTE = struct.Struct("<qqddH78s")  # job, fence, began, deadline, length of the step's name, name
 _SIZE = 128
 _NAME = 78
-_FLOAT = struct.Struct("<d")
 _TIMES = struct.Struct("<dH78s")
-assert max(_NOTE.size, _HEADER.size) <= _SIZE
+assert max(_NOTE.size, _FLOAT.size + _TOTALS.size) <= _SIZE
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +79,10 @@ class Board:
         _NOTE.pack_into(self._memory, _SIZE * (place + 1), 0, 0, 0.0, 0.0, 0, b"")
 
     def tell(self, totals: Totals) -> None:
-        _HEADER.pack_into(
+        # Beside the beat, never over it: that is the other side's to write.
+        _TOTALS.pack_into(
             self._memory,
-            0,
-            self.beat,
+            _FLOAT.size,
             int(totals.ready),
             totals.claimed,
             totals.completed,
@@ -104,7 +104,7 @@ class Board:
         _FLOAT.pack_into(self._memory, 0, at)
 
     def totals(self) -> Totals:
-        _, ready, claimed, completed, failed, retried, draining, busy = _HEADER.unpack_from(self._memory, 0)
+        ready, claimed, completed, failed, retried, draining, busy = _TOTALS.unpack_from(self._memory, _FLOAT.size)
         return Totals(bool(ready), claimed, completed, failed, retried, bool(draining), busy)
 
     def notes(self) -> list[Note]:

@@ -57,6 +57,11 @@ def checked(url: str) -> str:
         parts.port  # noqa: B018 - reading it is the check
     except ValueError:
         raise DatabaseError(f"{wrong}: host or port is malformed.", next=right) from None
+    if "@" in parts.path + parts.query + parts.fragment:
+        # A password with a / or a # ends up there, and would be printed as part of the place.
+        raise DatabaseError(
+            f"{wrong}: an @ stands behind the host.", next=right.replace("% written", "/ # ? @ written")
+        )
     for name, text in (("user", parts.username), ("password", parts.password)):
         if text and re.search(r"%(?![0-9A-Fa-f]{2})", text):
             raise DatabaseError(f"{wrong}: a % in the {name} is not followed by two hexadecimal digits.", next=right)
@@ -99,7 +104,7 @@ def explain_connection(url: str, error: Exception) -> DatabaseUnreachable:
     if password:
         text = text.replace(unquote(password), "…").replace(password, "…")
     return DatabaseUnreachable(
-        f"The database at {place(url)} cannot be reached: {text[:300]}.",
+        f"The database at {place(url)} cannot be reached: {text[:300].rstrip('.?! ')}.",
         next="Is the server running, and are user, password and database right? DATABASE_URL decides; "
         "without it an embedded server is used.",
     )

@@ -14,13 +14,13 @@ from uuid import UUID, uuid4
 from retoma.attempt import attempt
 from retoma.board import Board, Totals
 from retoma.database import TRANSIENT, Database, jitter
-from retoma.errors import DatabaseUnreachable, LeaseLost
+from retoma.errors import DatabaseUnreachable
+from retoma.held import Held
 from retoma.ledger import Ledger
 from retoma.model import Claim, Ended
 from retoma.notify import listen
 from retoma.pipeline import Pipeline
 from retoma.settings import Settings
-from retoma.steps import Steps, Suspend
 from retoma.store import jobs
 from retoma.telemetry import emit, heard
 from retoma.telemetry.events import AttemptEnded, AttemptStarted, DatabaseLost, JobLost
@@ -29,46 +29,6 @@ _TICK = 0.1
 _AHEAD = 0.05  # seconds of work to have at hand when jobs are short
 _MOST_AHEAD = 4  # times at_once
 _MOST_BACKLOG = 2000
-
-
-class Held:
-    """A job that this executor runs: its note on the board, its deadline, and why it was cut short, if it was."""
-
-    __slots__ = ("claim", "deadline", "executor", "pipeline", "place", "steps", "task", "why", "worker_id")
-
-    def __init__(self, executor: Executor, claim: Claim, pipeline: Pipeline[Any, Any], place: int) -> None:
-        self.executor = executor
-        self.worker_id = executor.worker_id
-        self.claim = claim
-        self.pipeline = pipeline
-        self.place = place
-        self.deadline = time.monotonic() + claim.timeout_seconds
-        self.why: str | None = None
-        self.task: asyncio.Task[None] | None = None
-        self.steps = Steps(claim, executor.ledger, self, step_timeout=pipeline.step_timeout)
-
-    def before_step(self, name: str) -> None:
-        executor = self.executor
-        if executor.draining:
-            raise Suspend("released", reason="draining")
-        if self.why == "lost" or executor.cut_off():
-            raise LeaseLost(
-                f"Job {self.claim.id} may have been given to another worker: no heartbeat has reached the database "
-                f"for a whole lease. Step {name!r} was not begun.",
-                next="Look at the connection between this worker and the database.",
-            )
-        limit = self.pipeline.step_timeout
-        deadline = self.deadline if limit is None else min(self.deadline, time.monotonic() + limit)
-        executor.board.step(self.place, name, deadline)
-
-    def after_step(self) -> None:
-        self.executor.board.step(self.place, self.steps.last or "", self.deadline)
-
-    def cut(self, why: str) -> None:
-        """Stop the handler; *why* decides how the attempt ends."""
-        if self.why is None and self.task is not None:
-            self.why = why
-            self.task.cancel()
 
 
 class Executor:
@@ -101,10 +61,17 @@ class Executor:
         self._running: dict[int, Held] = {}
         self._free = list(range(board.places))
         self._alone = False
+        self._hungry = False
         self._after_lane = 0
+        self._walk_cut = False
         self._wake = asyncio.Event()
         self._rate = 0.0
         self._threads = ThreadPoolExecutor(self.at_once, thread_name_prefix="handler")
+
+    @property
+    def memory(self) -> Ledger:
+        """Where runs keep their checkpoints."""
+        return self.ledger
 
     # — the loops —
 
@@ -139,7 +106,7 @@ class Executor:
                 await self.ledger.settled()
                 return
             while self._running:
-                await asyncio.wait([held.task for held in self._running.values() if held.task], timeout=_TICK)
+                await asyncio.wait([held.handling for held in self._running.values() if held.handling], timeout=_TICK)
                 self._start()
                 self._overdue()
             await self.ledger.settled()
@@ -223,7 +190,7 @@ class Executor:
         """How many to claim now. Short jobs are fetched ahead, in larger bites; long ones only when a place is
         free, so that another worker may have them.
         """
-        if self.ledger.backlog > _MOST_BACKLOG:
+        if self.ledger.backlog > _MOST_BACKLOG or self.cut_off():
             return 0
         ahead = min(int(self._rate * _AHEAD), _MOST_AHEAD * self.at_once)
         at_hand = len(self._ready) + len(self._running)
@@ -231,9 +198,23 @@ class Executor:
         return room if ahead == 0 or at_hand <= (self.at_once + ahead) // 2 else 0
 
     async def _claim(self, limit: int) -> list[Claim]:
+        """Take what is ready. When one walk does not reach every lane and finds nothing, go on, once around."""
+        began = self._after_lane
+        around = False
+        while True:
+            rows = await self._claim_once(limit)
+            self._hungry = len(rows) < limit
+            at_the_start = self._after_lane == 0
+            if rows or not self._walk_cut or (around and (at_the_start or self._after_lane >= began)):
+                return rows
+            around = around or at_the_start
+
+    async def _claim_once(self, limit: int) -> list[Claim]:
         token = uuid4()
-        names = list(self.pipelines)
-        query = jobs.claim(self.worker_id, self.queues, names, limit=limit, token=token, after_lane=self._after_lane)
+        query = jobs.claim(
+            self.worker_id, self.queues, list(self.pipelines), limit=limit, token=token, after_lane=self._after_lane
+        )
+        self._walk_cut = False
         try:
             rows = await self.database.all(query)
         except (*TRANSIENT, DatabaseUnreachable) as error:
@@ -241,9 +222,7 @@ class Executor:
             return await self._adopt(token)
         last = rows[-1]
         if last.walked_to is not None:
-            # There are more lanes than one walk visits: the next one goes on behind these.
-            self._after_lane = last.walked_to
-            self.wake()
+            self._after_lane, self._walk_cut = last.walked_to, True
         elif last.id is not None:
             self._after_lane = last.lane_id
         if last.id is None:
@@ -271,18 +250,23 @@ class Executor:
             held = Held(self, claim, self.pipelines[claim.pipeline], self._free.pop())
             self.board.begin(held.place, claim.id, claim.fence, time.monotonic(), held.deadline)
             self._running[claim.id] = held
-            held.task = asyncio.get_running_loop().create_task(self._run(held))
+            held.handling = asyncio.get_running_loop().create_task(self._run(held))
+
+    async def _handle(self, held: Held) -> Ended:
+        if held.why is not None:  # it was stopped between the claim and the handler's first line
+            return held.ending()
+        providers = self.providers.get(held.claim.pipeline, {})
+        return await attempt(held.claim, held.pipeline, held.steps, providers, self._threads)
 
     async def _run(self, held: Held) -> None:
         claim = held.claim
         if heard():
             emit(AttemptStarted(**_who(held.worker_id, claim)))
+        held.begun = True
         try:
-            ended = await attempt(
-                claim, held.pipeline, held.steps, self.providers.get(claim.pipeline, {}), self._threads
-            )
+            ended = await self._handle(held)
         except asyncio.CancelledError:
-            ended = self._cut(held)
+            ended = held.ending()
         finally:
             self.board.clear(held.place)
             self._free.append(held.place)
@@ -292,25 +276,9 @@ class Executor:
             emit(JobLost(**_who(self.worker_id, claim)))
         else:
             self.ledger.end(ended)
-        self.totals.busy += ended.seconds
         self._start()
         if not self._ready:
             self._wake.set()
-
-    def _cut(self, held: Held) -> Ended:
-        """The ending of a handler that was stopped."""
-        claim = held.claim
-        seconds = held.claim.timeout_seconds + time.monotonic() - held.deadline
-        ended = Ended(claim, held.why or "released", step=held.steps.last, seconds=seconds)
-        if held.why == "timeout":
-            ended.ending, ended.reason = "failed", "timeout"
-            ended.again = held.pipeline.retry.allows(TimeoutError())
-            ended.delay = held.pipeline.retry.delay(claim.attempt)
-            where = f" in step {ended.step!r}" if ended.step else ""
-            ended.error = f"The handler took longer than {claim.timeout_seconds:g} s and was stopped{where}."
-        elif held.why == "cancelled":
-            ended.reason = "person"
-        return ended
 
     def _release(self, claim: Claim) -> None:
         self.ledger.end(Ended(claim, "released", reason="draining"))
@@ -323,10 +291,13 @@ class Executor:
     def _ended(self, ended: Ended, state: str | None) -> None:
         if state == "completed" or state == "skipped" or state == "review":  # noqa: PLR1714 - the hot path
             self.totals.completed += 1
+            self.totals.busy += ended.seconds
         elif state == "failed":
             self.totals.failed += 1
         elif state == "queued" and ended.ending == "failed":
             self.totals.retried += 1
+        if self._hungry:
+            self.wake()  # its place in a full lane is free now
         if state is None:
             emit(JobLost(**_who(self.worker_id, ended.claim)))
         elif heard():

@@ -75,9 +75,11 @@ def prepare(settings: Settings, *, upgrade: bool | None) -> tuple[str, embedded.
     """
     url, server = reach(settings)
     try:
-        if upgrade or (upgrade is None and server is not None):
+        now = migrate.status(url, settings)
+        if not now.ready and (upgrade or (upgrade is None and server is not None)):
             migrate.upgrade(url, settings)
-        migrate.require(migrate.status(url, settings))
+            now = migrate.status(url, settings)
+        migrate.require(now)
     except BaseException:
         if server is not None:
             server.release()

@@ -39,11 +39,7 @@ class Retry:
             ("jitter", 0.0, 1.0),
         ):
             number = getattr(self, name)
-            if (
-                not isinstance(number, int | float)
-                or not math.isfinite(number)
-                or not least <= number <= most
-            ):
+            if not isinstance(number, int | float) or not math.isfinite(number) or not least <= number <= most:
                 span = f"from {least:g}" if most == math.inf else f"from {least:g} to {most:g}"
                 raise ConfigurationError(f"Retry({name}={number!r}) must be a number {span}.")
         for name in ("on", "never"):

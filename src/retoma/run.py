@@ -88,15 +88,37 @@ class Run(_Named):
         finally:
             steps.leave(name)
 
+    @overload
     async def map(
         self,
         name: str,
-        function: Callable[[V], Coroutine[Any, Any, T]] | Callable[[V], T],
+        function: Callable[[V], Coroutine[Any, Any, T]],
         values: Iterable[V],
         *,
         key: Callable[[V], object] | None = None,
         at_once: int = 8,
-    ) -> list[T]:
+    ) -> list[T]: ...
+
+    @overload
+    async def map(
+        self,
+        name: str,
+        function: Callable[[V], T],
+        values: Iterable[V],
+        *,
+        key: Callable[[V], object] | None = None,
+        at_once: int = 8,
+    ) -> list[T]: ...
+
+    async def map(
+        self,
+        name: str,
+        function: Callable[[Any], Any],
+        values: Iterable[Any],
+        *,
+        key: Callable[[Any], object] | None = None,
+        at_once: int = 8,
+    ) -> list[Any]:
         """One step per value, *at_once* at a time, named ``name/key`` (or by position). When some fail, the
         others are finished and saved first.
         """
@@ -108,9 +130,9 @@ class Run(_Named):
         values = list(values)
         names = [f"{name}/{key(value) if key else place}" for place, value in enumerate(values)]
 
-        async def one(step: str, value: V) -> T:
+        async def one(step: str, value: Any) -> Any:
             async with room:
-                return await self.step(step, cast(Callable[[V], T], function), value)
+                return await self.step(step, function, value)
 
         answers = await asyncio.gather(
             *(one(step, value) for step, value in zip(names, values, strict=True)), return_exceptions=True
@@ -118,7 +140,7 @@ class Run(_Named):
         failures = [(step, each) for step, each in zip(names, answers, strict=True) if isinstance(each, BaseException)]
         if failures:
             raise group_of(name, failures)
-        return cast(list[T], answers)
+        return answers
 
     async def transact(
         self,

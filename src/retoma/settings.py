@@ -90,8 +90,9 @@ class Settings(BaseSettings):
             return cls(**{name: value for name, value in given.items() if value is not None})
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
-            where = ".".join(str(part) for part in first["loc"]) or "settings"
+            where = ".".join(str(part) for part in first["loc"])
+            what = f"The setting {where} is wrong" if where else "The settings do not fit together"
             raise ConfigurationError(
-                f"The setting {where} is wrong: {first['msg'].removeprefix('Value error, ')}.",
+                f"{what}: {first['msg'].removeprefix('Value error, ')}.",
                 next="Correct it in the environment (RETOMA_ and its name in capitals) or on the command line.",
             ) from None

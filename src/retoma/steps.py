@@ -85,7 +85,7 @@ class Steps:
 
     async def restore(self, name: str, codec: Codec[Any], arguments: str | None = None) -> Any:
         """What step *name* gave in an earlier attempt, or MISSING."""
-        if not name or name.startswith("/") or len(name) > _LONGEST_NAME:
+        if not name or name.startswith("/") or len(name) > _LONGEST_NAME or not _storable(name):
             raise ConfigurationError(
                 f"A step cannot be called {name[:80]!r}.", next="Use a short path, such as 'read' or 'chapter/3'."
             )
@@ -221,6 +221,10 @@ class Steps:
             "attempt": claim.attempt,
             "correlation": claim.correlation_id,
         }
+
+
+def _storable(name: str) -> bool:
+    return "\0" not in name and (name.isascii() or not any("\ud800" <= each <= "\udfff" for each in name))
 
 
 def group_of(name: str, failures: list[tuple[str, BaseException]]) -> BaseException:

@@ -13,6 +13,7 @@ import signal
 import socket
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import asdict
 from importlib.metadata import version
 from typing import TYPE_CHECKING, TypeVar
 
@@ -43,7 +44,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _LOOK = 0.25
+_SLOW = 1.0  # an answer that takes longer has waited for a database that was away
 _MEND_SECONDS = 60.0
+_PRUNE_SECONDS = 3600.0
 _LONGEST_PAUSE = 30.0
 
 
@@ -76,6 +79,7 @@ class Worker:
         self._stopping = 0
         self._asked = asyncio.Event()
         self._no_longer_than = math.inf
+        self._lost_at = -math.inf
         self._untold = Counted()
 
     async def run(self) -> None:
@@ -115,9 +119,10 @@ class Worker:
             (settings.sweep_seconds, self._sweep),
             (1.0, self._fire),
             (_MEND_SECONDS, self._mend),
+            (_PRUNE_SECONDS, self._prune),
             (_LOOK, self._look),
         )
-        loops = [asyncio.create_task(_every(seconds, duty)) for seconds, duty in duties]
+        loops = [asyncio.create_task(self._every(seconds, duty)) for seconds, duty in duties]
         places = [asyncio.create_task(self._keep_one()) for _ in range(self._processes)]
         try:
             await asyncio.gather(*places)
@@ -212,9 +217,6 @@ class Worker:
                     return []
                 await asyncio.sleep(jitter(attempt))
 
-    def _out_of_time(self) -> bool:
-        return time.monotonic() > self._no_longer_than
-
     # — the end of an executor —
 
     async def _bury(self, child: Process) -> None:
@@ -229,7 +231,7 @@ class Worker:
             signal=death.signal,
             peak_megabytes=death.peak_megabytes,
         )
-        given_back = await self._persist("handing back", query, until=self._out_of_time)
+        given_back = await self._persist("handing back", query, until=lambda: time.monotonic() > self._no_longer_than)
         child.close()
         if death.orderly:
             emit(ExecutorStopped(worker=child.worker_id, pid=child.pid))
@@ -263,18 +265,8 @@ class Worker:
     def _tell(self, recovered: Sequence[Recovered]) -> None:
         for each in recovered:
             if each.ending != "released":
-                emit(
-                    JobRecovered(
-                        job=each.id,
-                        pipeline=each.pipeline,
-                        attempt=each.attempt,
-                        state=each.state,
-                        ending=each.ending,
-                        crashes=each.crashes,
-                        reason=each.reason,
-                        step=each.step,
-                    )
-                )
+                told = asdict(each)
+                emit(JobRecovered(job=told.pop("id"), **told))
 
     # — the duties —
 
@@ -300,17 +292,26 @@ class Worker:
                 child_of.cancel(job, fence)
 
     async def _sweep(self) -> None:
-        recovered = await self._app.database.all(jobs.recover())
-        self._untold.recovered += len(recovered)
-        self._tell(recovered)
+        began = time.monotonic()
         if expired := await self._app.database.all(jobs.expire()):
             emit(JobsExpired(jobs=len(expired)))
+        now = time.monotonic()
+        if now > began + _SLOW:
+            self._lost_at = now
+        # Not when the database has just come back: nobody could beat meanwhile, and everybody is to have the time to.
+        if now > self._lost_at + self._settings.lease_seconds:
+            recovered = await self._app.database.all(jobs.recover())
+            self._untold.recovered += len(recovered)
+            self._tell(recovered)
 
     async def _fire(self) -> None:
         if self._stopping:
             return
         for name, job in await self._app._ask(fire_schedules()):  # noqa: SLF001 - the same house
             emit(ScheduleFired(schedule=name, job=job))
+
+    async def _prune(self) -> None:
+        await self._app.prune()
 
     async def _mend(self) -> None:
         await self._app.database.all(queues.mend_slots())
@@ -328,19 +329,20 @@ class Worker:
             for child in self._children.values():
                 child.hurry(now, drain=self._settings.drain_seconds, grace=self._settings.grace_seconds)
 
-
-async def _every(seconds: float, duty: Callable[[], Awaitable[None]]) -> None:
-    """Do *duty* again and again; a database that does not answer is no reason to stop, but to try again soon."""
-    failures = 0
-    name = duty.__name__.strip("_")
-    while True:
-        try:
-            await duty()
-            failures = 0
-        except (*TRANSIENT, DatabaseUnreachable) as error:
-            failures += 1
-            emit(DatabaseLost(doing=name, error=type(error).__name__))
-        except Exception as error:  # noqa: BLE001 - a heart that has stopped for good is worse than any error
-            told = {"message": f"The supervisor's duty to {name} failed", "exception": error}
-            asyncio.get_running_loop().call_exception_handler(told)
-        await asyncio.sleep(min(seconds, jitter(failures)) if failures else seconds)
+    async def _every(self, seconds: float, duty: Callable[[], Awaitable[None]]) -> None:
+        """Do *duty* again and again; a database that does not answer is no reason to stop, but to try again soon."""
+        failures = 0
+        name = duty.__name__.strip("_")
+        while True:
+            try:
+                await duty()
+                if failures:
+                    failures, self._lost_at = 0, time.monotonic()
+            except (*TRANSIENT, DatabaseUnreachable) as error:
+                failures += 1
+                self._lost_at = time.monotonic()
+                emit(DatabaseLost(doing=name, error=type(error).__name__))
+            except Exception as error:  # noqa: BLE001 - a heart that has stopped for good is worse than any error
+                told = {"message": f"The supervisor's duty to {name} failed", "exception": error}
+                asyncio.get_running_loop().call_exception_handler(told)
+            await asyncio.sleep(min(seconds, jitter(failures)) if failures else seconds)

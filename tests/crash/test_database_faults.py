@@ -239,7 +239,6 @@ async def test_a_claim_that_arrives_after_it_was_given_up_leaves_no_job_behind(
     oracle.nothing_is_wrong()
 
 
-@pytest.mark.xfail(strict=True, reason="a save that is sent again does not recognise its own first try")
 async def test_a_checkpoint_that_arrives_twice_is_kept_once(
     proxy: Proxy, fleet: Fleet, oracle: Oracle, app: Retoma
 ) -> None:

@@ -156,6 +156,7 @@ async def test_a_worker_of_other_queues_leaves_a_job_alone_and_its_wait_ends(
     served = (await app.enqueue(crash_app.elsewhere, 3)).id
 
     await until(lambda: oracle.state(lone) == "failed", what="its time in the queue ends")
+    await until(lambda: oracle.state(served) == "completed", what="the worker is at work")
 
     assert oracle.job(lone)[:3] == ("failed", "expired", 0)
     assert oracle.state(patient) == "queued"

@@ -324,6 +324,67 @@ async def test_an_error_with_strange_or_endless_words_is_kept(app_with: AppWith)
     assert len(job.error) <= 20_000
 
 
+@pytest.mark.timeout(20)
+async def test_whatever_a_handler_raises_its_job_ends(app_with: AppWith) -> None:
+    class Mute(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError("no words")
+
+    class Busy(Exception):
+        def __init__(self, retry_after: Any) -> None:
+            self.retry_after = retry_after
+
+    class Rude(Exception):
+        @property
+        def retry_after(self) -> float:
+            raise RuntimeError("no answer")
+
+    strange: dict[str, BaseException] = {
+        "mute": Mute(),
+        "rude": Rude(),
+        "text": Busy("30"),
+        "date": Busy("Wed, 21 Oct 2026 07:28:00 GMT"),
+        "span": Busy(timedelta(minutes=5)),
+        "infinite": Busy(float("inf")),
+        "not a number": Busy(float("nan")),
+        "negative": Busy(-1),
+        "endless": Busy(10**300),
+        "review": Review(object(), "look"),
+        "connection": Review(asyncio.Lock(), "look"),
+        "half": Skip("half a character: \ud83d, and a nul: \0"),
+        "half rejected": Reject("half a character: \ud83d, and a nul: \0"),
+        "half postponed": Postpone("half a character: \ud83d, and a nul: \0", hours=1),
+        "half reviewed": Review("a", "half a character: \ud83d, and a nul: \0"),
+        "group": BaseExceptionGroup("all", [Mute(), SystemExit(1)]),
+    }
+
+    @pipeline("strange", retry=Retry(attempts=2, wait=1.0))
+    async def raising(what: str, _run: Run) -> None:
+        raise strange[what]
+
+    app = await app_with(raising)
+    await app.enqueue_many(raising, strange)
+    async with an_executor(app, 4, None) as executor:
+        await executor.drain()
+        jobs = {json.loads(job.input): job for job in await app.jobs()}
+
+    assert {what: job.state.value for what, job in jobs.items() if job.state is JobState.RUNNING} == {}
+    assert {what: job.state.value for what, job in jobs.items() if job.state is not JobState.QUEUED} == {
+        "review": "failed",
+        "connection": "failed",
+        "half": "skipped",
+        "half rejected": "failed",
+        "half reviewed": "review",
+        "group": "failed",
+    }
+    waits = {what: (job.run_at - job.claimed_at).total_seconds() for what, job in jobs.items() if job.claimed_at}
+    assert 29 < waits["text"] < 40
+    assert 299 < waits["span"] < 310
+    assert waits["date"] < 10
+    assert waits["infinite"] <= waits["endless"] <= 31 * 86_400
+    assert jobs["half"].reason == "half a character: \ufffd, and a nul: \ufffd"
+
+
 async def test_an_output_that_is_not_what_was_promised_is_refused(app_with: AppWith) -> None:
     @pipeline("liar", retry=AT_ONCE_AGAIN)
     async def liar(_: None, _run: Run) -> int:

@@ -183,16 +183,16 @@ async def test_a_step_that_is_given_other_arguments_later_says_so(app_with: AppW
 
 
 async def test_a_step_needs_a_name_that_is_a_path(app_with: AppWith) -> None:
-    @pipeline("nameless", retry=AT_ONCE_AGAIN)
+    @pipeline("nameless", timeout=10, retry=AT_ONCE_AGAIN)
     async def nameless(name: str, run: Run) -> int:
-        return await run.step(name, int)
+        return await run.step(name.replace("nul", "a \0 nul") if run.job != 5 else "half \ud83d", int)
 
     app = await app_with(nameless)
-    await app.enqueue_many(nameless, ["", "/read", "x" * 201])
+    await app.enqueue_many(nameless, ["", "/read", "x" * 201, "nul", "half"])
     await drain(app)
 
     jobs = await app.jobs()
-    assert [(job.state, job.attempt, job.reason) for job in jobs] == [(JobState.FAILED, 1, "ConfigurationError")] * 3
+    assert [(job.state, job.attempt, job.reason) for job in jobs] == [(JobState.FAILED, 1, "ConfigurationError")] * 5
 
 
 async def test_one_name_for_two_steps_is_refused_and_not_tried_again(app_with: AppWith) -> None:

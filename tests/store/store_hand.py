@@ -95,15 +95,20 @@ class Hand:
 
     def waits_for(self, other: Hand, asked: Future[Any]) -> None:
         """Come back as soon as what was *asked* with this hand waits for the *other* one."""
+        if not self.has_to_wait_for(other, asked):
+            raise AssertionError(f"It did not wait; its answer was {asked.result()!r}")
+
+    def has_to_wait_for(self, other: Hand, asked: Future[Any]) -> bool:
+        """Whether what was *asked* waits for the *other* hand, as soon as that is so or an answer has come."""
         give_up = time.monotonic() + PATIENCE
         with psycopg.connect(self.connection.info.dsn, password=self.connection.info.password) as looking:
             looking.autocommit = True
             while time.monotonic() < give_up:
                 row = looking.execute("select pg_blocking_pids(%s)", [self.pid]).fetchone()
                 if row and other.pid in row[0]:
-                    return
+                    return True
                 if asked.done():
-                    raise AssertionError(f"It did not wait; its answer was {asked.result()!r}")
+                    return False
                 time.sleep(0.002)
         raise AssertionError("It neither waited for the other hand nor answered")
 

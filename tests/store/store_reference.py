@@ -187,16 +187,16 @@ class Reference:
 
     def _end(self, job: Job, said: Said) -> tuple[int, str]:
         free = said.ending in FREE
-        if said.ending in FINAL or (said.ending == "failed" and not said.again):
-            state = said.ending
-        elif not free and job.attempt >= job.max_attempts:
-            state = "failed"
+        final = said.ending in FINAL or (said.ending == "failed" and not said.again)
+        over = final or (not free and job.attempt >= job.max_attempts)
+        if over:
+            state = said.ending if final else "failed"
         else:
             state = "cancelled" if job.stop_asked else "queued"
         self._write(job, said.ending)
-        if said.ending == "waiting" and job.signals > said.signals:
+        if not over and said.ending == "waiting" and job.signals > said.signals:
             job.run_at = self.now
-        elif said.delay is not None:
+        elif not over and said.delay is not None:
             job.run_at = self.later(said.delay)
         job.reason = said.ending
         job.attempt -= free
@@ -345,7 +345,10 @@ class Reference:
 
     def save(self, worker: int, steps: Sequence[Step]) -> list[tuple[int, str]]:
         self.moment += 1
-        held = [each for each in steps if self._holds(worker, each.id, each.fence)]
+        known = self.saved(steps)
+        held = [
+            each for each in steps if self._holds(worker, each.id, each.fence) and (each.id, each.name) not in known
+        ]
         for each in held:
             earlier = [step.generation for step in self.steps if (step.id, step.name) == (each.id, each.name)]
             self.steps.append(replace(each, generation=max(earlier, default=0) + 1))

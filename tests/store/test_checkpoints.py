@@ -73,6 +73,24 @@ class TestSave:
 
         assert [(each.generation, each.value) for each in history] == [(1, "1"), (2, "2"), (3, "3")]
 
+    def test_the_same_value_of_the_same_claim_is_not_saved_twice(self, db: Hand) -> None:
+        worker = db.hello()
+        claim = db.claimed(worker)
+        db.save(worker, claim)
+
+        assert db.save(worker, claim) == []
+        assert len(db.ask(checkpoints.history(claim.id))) == 1
+
+    def test_the_same_value_of_a_later_claim_is_a_new_generation(self, db: Hand) -> None:
+        worker = db.hello()
+        claim = db.claimed(worker)
+        db.save(worker, claim)
+        db.end(worker, released(claim))
+        [again] = db.claim(worker)
+
+        assert db.save(worker, again) == [(claim.id, "step")]
+        assert [each.fence for each in db.ask(checkpoints.of(claim.id))] == [2, 1]
+
     def test_a_generation_that_was_set_aside_is_not_used_again(self, db: Hand) -> None:
         worker = db.hello()
         claim = db.claimed(worker)
@@ -171,7 +189,7 @@ class TestSaved:
 
         assert db.ask(checkpoints.saved([checkpoint(stale)])) == []
 
-    def test_a_step_that_was_written_twice_is_recognised_once(self, db: Hand) -> None:
+    def test_a_step_that_was_said_twice_is_recognised_once(self, db: Hand) -> None:
         worker = db.hello()
         claim = db.claimed(worker)
         db.save(worker, claim)

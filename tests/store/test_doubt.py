@@ -22,25 +22,23 @@ Hands = Callable[..., Hand]
 
 
 class SlowToCommit:
-    """A database whose first connection breaks, and whose server commits the first statement in the third's wait."""
+    """A database whose first connection breaks, and whose server commits as soon as somebody waits for that."""
 
     def __init__(self, broken: Hand, good: Hand) -> None:
         self.broken = broken
         self.good = good
-        self.asked = 0
+        self.cut = False
 
     async def all(self, query: Query[Any]) -> list[Any]:
-        self.asked += 1
-        if self.asked == 1:
+        if not self.cut:
+            self.cut = True
             self.broken.begin()
             self.broken.ask(query)
             raise psycopg.OperationalError("the connection was cut")
-        if self.asked == 3:
-            said_again = self.good.start(query)
-            self.good.waits_for(self.broken, said_again)
+        asked = self.good.start(query)
+        if self.good.has_to_wait_for(self.broken, asked):
             self.broken.commit()
-            return answer(said_again)
-        return self.good.ask(query)
+        return answer(asked)
 
 
 def ledger_of(database: SlowToCommit, worker: int, ended: Callable[[Ended, str | None], None]) -> Ledger:

@@ -1017,6 +1017,22 @@ class TestLimitLaneAndClaim:
         two.end(worker, *(completed(each) for each in claims[1:]))
         assert len(two.claim(worker)) == 1
 
+    def test_two_claims_at_once_count_who_still_runs_above_a_lower_limit(self, hand: Hands, slowly: Slowly) -> None:
+        one, two = hand(), hand()
+        first, second = one.hello(), one.hello()
+        [lane] = one.lanes("tenant", at_once=3)
+        one.enqueue(9, lane="tenant")
+        *early, _ = one.claim(first)
+        one.end(first, *(completed(each) for each in early))  # the third place is taken, the first two are free
+        one.ask(queues.limit_lane(QUEUE, "tenant", at_once=2))
+        asked = slowly.look(two, "slots", claiming(second))
+
+        assert len(one.claim(first)) == 1
+
+        slowly.go_on()
+        answer(asked)
+        assert one.value(f"select count(*) from retoma.jobs where state = 'running' and lane_id = {lane}") == 2
+
     def test_of_two_limits_at_once_the_last_one_counts(self, hand: Hands) -> None:
         one, two = hand(), hand()
         one.lanes("tenant", at_once=1)

@@ -242,6 +242,37 @@ class TestWalk:
 
         assert far in taken
 
+    def test_as_many_ready_lanes_as_one_claim_takes_do_not_keep_the_walk_from_a_far_one(self, db: Hand) -> None:
+        worker = db.hello()
+        names = [f"lane {each:03}" for each in range(101)]
+        db.lanes(*names)
+        enqueue_into(db, names[5:100], delay=3600.0)
+        [far] = enqueue_into(db, names[100:])
+
+        after, taken = 0, []
+        for _ in range(50):
+            enqueue_into(db, names[:5])  # the lanes that never run dry
+            claims, after = follow(db, worker, limit=5, after=after)
+            taken += [each.id for each in claims]
+
+        assert far in taken
+
+    @pytest.mark.parametrize("number", [10, 70, 200])
+    def test_of_many_lanes_that_are_all_ready_each_is_served(self, db: Hand, number: int) -> None:
+        worker = db.hello()
+        names = [f"lane {each:03}" for each in range(number)]
+        lanes = db.lanes(*names)
+        for _ in range(20):
+            enqueue_into(db, names)
+
+        after, served = 0, Counter[int]()
+        for _ in range(number * 4 // 10):
+            claims, after = follow(db, worker, limit=10, after=after)
+            served.update(each.lane_id for each in claims)
+
+        assert served.total() == number * 4
+        assert {lane: served[lane] for lane in lanes} == pytest.approx(dict.fromkeys(lanes, 4), abs=2)
+
     def test_full_lanes_do_not_hide_the_one_behind_them(self, db: Hand) -> None:
         worker = db.hello()
         names = [f"lane {each:03}" for each in range(LANES_OF_ONE_WALK + 5)]

@@ -114,7 +114,7 @@ def nested(levels: int) -> Any:
         (datetime, datetime(2026, 11, 15, tzinfo=UTC)),
         (Decimal, Decimal("1.10")),
         (UUID, UUID(int=7)),
-        (Path, Path("/tmp/x")),
+        (Path, Path("folder/x")),
         (Colour, Colour.RED),
         (bytes, b"\xff\x00"),
         (set[int], {1, 2}),

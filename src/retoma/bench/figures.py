@@ -41,10 +41,6 @@ def _row(*columns: object) -> tuple[object, ...]:
     return columns
 
 
-def clear() -> Query[tuple[object, ...]]:
-    return Query(SQL["clear"], _row)
-
-
 def preload(jobs: int) -> Query[tuple[object, ...]]:
     return Query(SQL["preload"], _row, {"jobs": jobs})
 

@@ -58,10 +58,11 @@ async def an_executor(app: Retoma, at_once: int, queues: Sequence[str] | None) -
     )
     worker_id = (await app.fetch(hello))[0]
     # Its own pool, made as a worker makes it, so that a test sees the plans that production gets.
-    database = Database(app.database.url, app.settings, hot=True, most=4 + min(at_once, 16))
+    database = Database(app.database.url, app.settings, hot=True, most=6)
     board = Board.new(at_once)
     executor = Executor(
         database=database,
+        transactions=app.database,
         settings=app.settings,
         pipelines=front.pipelines,
         providers=front.providers,
@@ -78,6 +79,7 @@ async def an_executor(app: Retoma, at_once: int, queues: Sequence[str] | None) -
         beating.cancel()
         await asyncio.gather(beating, return_exceptions=True)
         await executor.ledger.settled()
+        executor.ledger.close()
         await _beat(app, executor)
         await app.fetch(jobs.bury(worker_id, [], reason="stopped", error="The test was over."))
         await database.close()

@@ -1,9 +1,5 @@
 -- What the measurements ask of the tables themselves: their own clock, not ours.
 
--- name: clear
-truncate retoma.jobs, retoma.attempts, retoma.checkpoints, retoma.signals, retoma.workers, retoma.lanes,
-         retoma.slots, retoma.queues, retoma.schedules;
-
 -- name: preload
 -- Many waiting jobs, without the cost of queueing them one by one.
 insert into retoma.jobs (queue, pipeline, max_attempts, timeout_seconds, input)

@@ -4,16 +4,20 @@
 
 -- name: enqueue
 -- Keys that exist already insert nothing: the second part gives their job back. (A key that another
--- transaction is writing at this very moment is in neither part; by_keys finds it afterwards.)
+-- transaction is writing at this very moment is in neither part; by_keys finds it afterwards.) Ids follow the order
+-- of the inputs; rows are written in the order of their keys, so that two who write the same keys never wait for
+-- each other in a ring.
 with asked as materialized (
-    select asked.input, asked.key, asked.lane, asked.place
+    select nextval('retoma.jobs_id_seq') as id, asked.input, asked.key, asked.lane
       from unnest(%(inputs)s::text[], %(keys)s::text[], %(lanes)s::text[])
-           with ordinality as asked (input, key, lane, place)
+           as asked (input, key, lane)
 ),
 queued as (
-    insert into retoma.jobs (batch_id, queue, lane_id, pipeline, key, priority, run_at, expires_at,
+    insert into retoma.jobs (id, batch_id, queue, lane_id, pipeline, key, priority, run_at, expires_at,
                              max_attempts, timeout_seconds, correlation_id, traceparent, input)
-    select %(batch_id)s::bigint,
+    overriding system value
+    select asked.id,
+           %(batch_id)s::bigint,
            %(queue)s::text,
            coalesce(lane.id, 0),
            %(pipeline)s::text,
@@ -28,7 +32,7 @@ queued as (
            asked.input::json
       from asked
       left join retoma.lanes as lane on lane.queue = %(queue)s::text and lane.name = asked.lane
-     order by asked.place
+     order by asked.key, asked.id
     on conflict (pipeline, coalesce(batch_id, 0), key) where key is not null do nothing
     returning id, key, state
 ),
@@ -237,7 +241,8 @@ ended as (
                         else 'queued'
                    end,
            reason = said.reason,
-           run_at = case when said.ending = 'waiting' and job.signals > said.signals then now()
+           run_at = case when said.final or not said.free and job.attempt >= job.max_attempts then job.run_at
+                         when said.ending = 'waiting' and job.signals > said.signals then now()
                          else coalesce(said.until, now() + make_interval(secs => said.delay), job.run_at)
                     end,
            attempt = job.attempt - said.free::integer,

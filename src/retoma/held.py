@@ -1,0 +1,87 @@
+"""A job in the hands of an executor."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any, Protocol
+
+from retoma.board import Board
+from retoma.errors import LeaseLost
+from retoma.model import Claim, Ended
+from retoma.pipeline import Pipeline
+from retoma.steps import Memory, Steps, Suspend
+
+
+class Hands(Protocol):
+    """What a held job needs to know of the executor that holds it."""
+
+    worker_id: int
+    board: Board
+    draining: bool
+
+    @property
+    def memory(self) -> Memory:
+        """Where its runs keep their checkpoints."""
+
+    def cut_off(self) -> bool:
+        """Whether our jobs may be another's by now."""
+
+
+class Held:
+    """A job that an executor runs: its note on the board, its deadline, and why it was cut short, if it was."""
+
+    __slots__ = ("begun", "claim", "deadline", "handling", "hands", "pipeline", "place", "steps", "why", "worker_id")
+
+    def __init__(self, hands: Hands, claim: Claim, pipeline: Pipeline[Any, Any], place: int) -> None:
+        self.hands = hands
+        self.worker_id = hands.worker_id
+        self.claim = claim
+        self.pipeline = pipeline
+        self.place = place
+        self.deadline = time.monotonic() + claim.timeout_seconds
+        self.why: str | None = None
+        self.begun = False
+        self.handling: asyncio.Task[None] | None = None
+        self.steps = Steps(claim, hands.memory, self, step_timeout=pipeline.step_timeout)
+
+    def before_step(self, name: str) -> None:
+        """Note the step on the board; raises when the run must not go on."""
+        hands = self.hands
+        if self.why == "lost" or hands.cut_off():
+            raise LeaseLost(
+                f"Job {self.claim.id} may have been given to another worker: no heartbeat has reached the database "
+                f"for a whole lease. Step {name!r} was not begun.",
+                next="Look at the connection between this worker and the database.",
+            )
+        if self.why is not None or hands.draining:
+            raise Suspend("released", reason="draining")
+        limit = self.pipeline.step_timeout
+        deadline = self.deadline if limit is None else min(self.deadline, time.monotonic() + limit)
+        hands.board.step(self.place, name, deadline)
+
+    def after_step(self) -> None:
+        """The step is saved: the job's own deadline counts again."""
+        self.hands.board.step(self.place, self.steps.last or "", self.deadline)
+
+    def cut(self, why: str) -> None:
+        """Stop the handler; *why* decides how the attempt ends. One that has not begun yet does not begin."""
+        if self.why is None:
+            self.why = why
+            if self.begun and self.handling is not None:
+                self.handling.cancel()
+
+    def ending(self) -> Ended:
+        """The ending of a handler that was stopped."""
+        claim = self.claim
+        seconds = claim.timeout_seconds + time.monotonic() - self.deadline
+        ended = Ended(claim, self.why or "released", step=self.steps.last, seconds=seconds)
+        if self.why == "timeout":
+            ended.ending, ended.reason = "failed", "timeout"
+            ended.again = self.pipeline.retry.allows(TimeoutError())
+            ended.delay = self.pipeline.retry.delay(claim.attempt)
+            where = f" in step {ended.step!r}" if ended.step else ""
+            ended.error = f"The handler took longer than {claim.timeout_seconds:g} s and was stopped{where}."
+        elif self.why == "cancelled":
+            ended.reason = "person"
+        return ended

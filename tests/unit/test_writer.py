@@ -1,0 +1,129 @@
+"""Group commits: what comes while a statement is on its way goes with the next one."""
+
+import asyncio
+
+import pytest
+
+from retoma.writer import GroupCommit, see_through
+
+
+class Statements:
+    """Writes down what was written; a statement takes until the gate is open."""
+
+    def __init__(self) -> None:
+        self.written: list[list[int]] = []
+        self.gate = asyncio.Event()
+        self.gate.set()
+
+    async def write(self, batch: list[int]) -> None:
+        await self.gate.wait()
+        self.written.append(batch)
+
+
+async def test_one_alone_is_written_at_once() -> None:
+    statements = Statements()
+    commits = GroupCommit(statements.write)
+    commits.put(1)
+    await commits.idle()
+
+    assert statements.written == [[1]]
+
+
+async def test_those_who_are_ready_at_the_same_moment_go_together() -> None:
+    statements = Statements()
+    commits = GroupCommit(statements.write)
+    for number in range(5):
+        commits.put(number)
+    await commits.idle()
+
+    assert statements.written == [[0, 1, 2, 3, 4]]
+
+
+async def test_what_comes_while_a_statement_is_on_its_way_goes_with_the_next() -> None:
+    statements = Statements()
+    statements.gate.clear()
+    commits = GroupCommit(statements.write)
+    commits.put(1)
+    await asyncio.sleep(0.01)
+    for number in (2, 3, 4):
+        commits.put(number)
+        await asyncio.sleep(0)
+    assert len(commits) == 3
+    statements.gate.set()
+    await commits.idle()
+
+    assert statements.written == [[1], [2, 3, 4]]
+    assert len(commits) == 0
+
+
+async def test_a_statement_has_a_largest_size_and_the_order_is_kept() -> None:
+    statements = Statements()
+    commits = GroupCommit(statements.write, most=3)
+    for number in range(8):
+        commits.put(number)
+    await commits.idle()
+
+    assert statements.written == [[0, 1, 2], [3, 4, 5], [6, 7]]
+
+
+async def test_nothing_to_write_is_idle_at_once() -> None:
+    commits = GroupCommit(Statements().write)
+
+    await commits.idle()
+
+
+async def test_what_is_put_while_somebody_waits_for_idleness_is_waited_for_too() -> None:
+    statements = Statements()
+    statements.gate.clear()
+    commits = GroupCommit(statements.write)
+    commits.put(1)
+    idle = asyncio.create_task(commits.idle())
+    await asyncio.sleep(0.01)
+    commits.put(2)
+    statements.gate.set()
+    await idle
+
+    assert statements.written == [[1], [2]]
+
+
+async def test_a_statement_that_fails_does_not_stop_the_next_ones(caplog: pytest.LogCaptureFixture) -> None:
+    written = []
+
+    async def write(batch: list[int]) -> None:
+        if 1 in batch:
+            raise ValueError("one")
+        written.append(batch)
+
+    commits = GroupCommit(write, most=1)
+    for number in (1, 2, 3):
+        commits.put(number)
+    async with asyncio.timeout(5):
+        await commits.idle()
+        commits.put(4)
+        await commits.idle()
+
+    assert [number for batch in written for number in batch] == [2, 3, 4]
+    caplog.clear()
+
+
+async def test_seeing_through_gives_what_the_future_gives() -> None:
+    future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    waiting = asyncio.create_task(see_through(future))
+    await asyncio.sleep(0)
+    future.set_result(7)
+
+    assert await waiting == 7
+
+
+async def test_who_is_cancelled_while_seeing_through_still_waits_until_it_is_done() -> None:
+    future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    waiting = asyncio.create_task(see_through(future))
+    await asyncio.sleep(0)
+    for _ in range(3):
+        waiting.cancel()
+        await asyncio.sleep(0)
+    assert not waiting.done()
+    future.set_exception(ValueError("nobody asks for it any more"))
+
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
