@@ -12,20 +12,18 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
-from typing import TYPE_CHECKING, TypeVar
+from typing import Protocol, TypeVar
 
-from retoma.commands import fire_schedules
-from retoma.database import TRANSIENT, jitter
+from retoma.database import TRANSIENT, Database, jitter
 from retoma.errors import ConfigurationError, DatabaseUnreachable
 from retoma.find import reference_to
 from retoma.front import Front
-from retoma.model import Metrics, Recovered
+from retoma.model import Metrics
 from retoma.process import Counted, Process
 from retoma.query import Query
-from retoma.store import jobs, queues, workers
+from retoma.store import jobs, workers
 from retoma.telemetry import emit
 from retoma.telemetry.events import (
     DatabaseLost,
@@ -33,21 +31,30 @@ from retoma.telemetry.events import (
     ExecutorKilled,
     ExecutorStarted,
     ExecutorStopped,
-    JobRecovered,
-    JobsExpired,
-    ScheduleFired,
 )
-
-if TYPE_CHECKING:
-    from retoma.app import Retoma
+from retoma.watchdog import Watchdog, tell
 
 T = TypeVar("T")
 
 _LOOK = 0.25
-_SLOW = 1.0  # an answer that takes longer has waited for a database that was away
 _MEND_SECONDS = 60.0
 _PRUNE_SECONDS = 3600.0
 _LONGEST_PAUSE = 30.0
+
+
+class House(Protocol):
+    """What a supervisor needs of the app it works for."""
+
+    @property
+    def database(self) -> Database: ...
+
+    async def open(self) -> object: ...
+
+    async def close(self) -> None: ...
+
+    async def metrics(self, label: str) -> Metrics: ...
+
+    async def prune(self) -> int: ...
 
 
 class Worker:
@@ -55,7 +62,7 @@ class Worker:
 
     def __init__(
         self,
-        app: Retoma,
+        app: House,
         front: Front,
         *,
         processes: int | None = None,
@@ -79,17 +86,18 @@ class Worker:
         self._stopping = 0
         self._asked = asyncio.Event()
         self._no_longer_than = math.inf
-        self._lost_at = -math.inf
+        self._watchdog = Watchdog(lambda: app.database, lease=settings.lease_seconds, recovered=self._count_recovered)
         self._untold = Counted()
 
     async def run(self) -> None:
         """Work until stopped. The first SIGTERM or Ctrl-C drains, a second one hands everything back now."""
-        async with self._app:
-            restore = self._hear_signals()
-            try:
-                await self._supervise()
-            finally:
-                restore()
+        await self._app.open()
+        restore = self._hear_signals()
+        try:
+            await self._supervise()
+        finally:
+            restore()
+            await self._app.close()
 
     def stop(self, *, now: bool = False) -> None:
         """Finish the steps at hand and hand back; *now* does not wait for the steps."""
@@ -113,16 +121,16 @@ class Worker:
     # — the loops —
 
     async def _supervise(self) -> None:
-        settings = self._settings
+        settings, watchdog = self._settings, self._watchdog
         duties = (
             (settings.heartbeat_seconds, self._beat),
-            (settings.sweep_seconds, self._sweep),
-            (1.0, self._fire),
-            (_MEND_SECONDS, self._mend),
+            (settings.sweep_seconds, watchdog.sweep),
+            (1.0, watchdog.fire),
+            (_MEND_SECONDS, watchdog.mend),
             (_PRUNE_SECONDS, self._prune),
             (_LOOK, self._look),
         )
-        loops = [asyncio.create_task(self._every(seconds, duty)) for seconds, duty in duties]
+        loops = [asyncio.create_task(watchdog.every(seconds, duty)) for seconds, duty in duties]
         places = [asyncio.create_task(self._keep_one()) for _ in range(self._processes)]
         try:
             await asyncio.gather(*places)
@@ -246,7 +254,7 @@ class Worker:
                     jobs=len(given_back),
                 )
             )
-        self._tell(given_back)
+        tell(given_back)
         self._untold.failed += sum(each.state == "failed" for each in given_back)
         self._untold.retried += sum(each.state == "queued" and each.ending != "released" for each in given_back)
         if death.cannot_start and not self._stopping:
@@ -261,12 +269,6 @@ class Worker:
             await self._app.database.all(workers.heartbeat([child.pulse()]))
         except (*TRANSIENT, DatabaseUnreachable) as error:
             emit(DatabaseLost(doing="beating", error=type(error).__name__))
-
-    def _tell(self, recovered: Sequence[Recovered]) -> None:
-        for each in recovered:
-            if each.ending != "released":
-                told = asdict(each)
-                emit(JobRecovered(job=told.pop("id"), **told))
 
     # — the duties —
 
@@ -291,30 +293,11 @@ class Worker:
             if child_of := self._children.get(worker_id):
                 child_of.cancel(job, fence)
 
-    async def _sweep(self) -> None:
-        began = time.monotonic()
-        if expired := await self._app.database.all(jobs.expire()):
-            emit(JobsExpired(jobs=len(expired)))
-        now = time.monotonic()
-        if now > began + _SLOW:
-            self._lost_at = now
-        # Not when the database has just come back: nobody could beat meanwhile, and everybody is to have the time to.
-        if now > self._lost_at + self._settings.lease_seconds:
-            recovered = await self._app.database.all(jobs.recover())
-            self._untold.recovered += len(recovered)
-            self._tell(recovered)
-
-    async def _fire(self) -> None:
-        if self._stopping:
-            return
-        for name, job in await self._app._ask(fire_schedules()):  # noqa: SLF001 - the same house
-            emit(ScheduleFired(schedule=name, job=job))
+    def _count_recovered(self, jobs: int) -> None:
+        self._untold.recovered += jobs
 
     async def _prune(self) -> None:
         await self._app.prune()
-
-    async def _mend(self) -> None:
-        await self._app.database.all(queues.mend_slots())
 
     async def _look(self) -> None:
         """Hold every handler to its time. One that does not let go after its time-out, or after it was cancelled,
@@ -328,21 +311,3 @@ class Worker:
         if self._stopping:
             for child in self._children.values():
                 child.hurry(now, drain=self._settings.drain_seconds, grace=self._settings.grace_seconds)
-
-    async def _every(self, seconds: float, duty: Callable[[], Awaitable[None]]) -> None:
-        """Do *duty* again and again; a database that does not answer is no reason to stop, but to try again soon."""
-        failures = 0
-        name = duty.__name__.strip("_")
-        while True:
-            try:
-                await duty()
-                if failures:
-                    failures, self._lost_at = 0, time.monotonic()
-            except (*TRANSIENT, DatabaseUnreachable) as error:
-                failures += 1
-                self._lost_at = time.monotonic()
-                emit(DatabaseLost(doing=name, error=type(error).__name__))
-            except Exception as error:  # noqa: BLE001 - a heart that has stopped for good is worse than any error
-                told = {"message": f"The supervisor's duty to {name} failed", "exception": error}
-                asyncio.get_running_loop().call_exception_handler(told)
-            await asyncio.sleep(min(seconds, jitter(failures)) if failures else seconds)

@@ -213,7 +213,8 @@ class Fleet:
 
     def environment(self) -> dict[str, str]:
         """What the processes of a worker must be told."""
-        return QUICK | {"CRASH_FILE": str(self.file), "PYTHONPATH": str(HERE), "PYTHONUNBUFFERED": "1"}
+        path = os.pathsep.join([str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])])
+        return QUICK | {"CRASH_FILE": str(self.file), "PYTHONPATH": path, "PYTHONUNBUFFERED": "1"}
 
     def clear_away(self) -> None:
         for member in self.members:

@@ -20,8 +20,8 @@ import psycopg
 import pytest
 
 import retoma
-import retoma.sync
 import retoma.testing
+from retoma import errors
 from retoma.telemetry import events
 
 ROOT = Path(__file__).parents[2]
@@ -99,9 +99,7 @@ def test_every_column_of_every_table_is_in_the_reference_and_no_other(database_u
 
 
 def methods(kind: type) -> dict[str, Callable[..., Any]]:
-    return {
-        name: value for name, value in vars(kind).items() if not name.startswith("_") and inspect.isfunction(value)
-    }
+    return {name: value for name, value in vars(kind).items() if not name.startswith("_") and inspect.isfunction(value)}
 
 
 @pytest.mark.parametrize("name", retoma.__all__)
@@ -179,16 +177,7 @@ def test_every_field_of_a_value_is_in_the_api(value: type) -> None:
     assert [field.name for field in dataclasses.fields(value) if f"`{field.name}`" not in told] == []
 
 
-def test_both_doors_have_the_same_words() -> None:
-    with_await, without = methods(retoma.Retoma), methods(retoma.sync.Retoma)
-
-    assert with_await.keys() - without.keys() == {"worker"}
-    assert without.keys() - with_await.keys() == set()
-
-
 def test_every_error_is_in_the_api() -> None:
-    from retoma import errors
-
     page = read("api.md")
     kinds = [each for each in vars(errors).values() if isinstance(each, type) and issubclass(each, Exception)]
 

@@ -189,10 +189,8 @@ class Reference:
         free = said.ending in FREE
         final = said.ending in FINAL or (said.ending == "failed" and not said.again)
         over = final or (not free and job.attempt >= job.max_attempts)
-        if over:
-            state = said.ending if final else "failed"
-        else:
-            state = "cancelled" if job.stop_asked else "queued"
+        back = "cancelled" if job.stop_asked else "queued"
+        state = said.ending if final else "failed" if over else back
         self._write(job, said.ending)
         if not over and said.ending == "waiting" and job.signals > said.signals:
             job.run_at = self.now

@@ -35,7 +35,7 @@ from retoma.model import Claim, Ended
 from retoma.store import checkpoints, jobs, queues, workers
 from retoma.store.jobs import Blame
 
-EXAMPLES = int(os.environ.get("MODEL_EXAMPLES", "300"))
+EXAMPLES = int(os.environ.get("MODEL_EXAMPLES", "400"))
 STEPS = 60
 
 WORDS = ("completed", "skipped", "review", "cancelled", "failed", "failed", "postponed", "waiting", "released")

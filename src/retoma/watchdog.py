@@ -1,0 +1,89 @@
+"""The watchdog: the rounds that every worker makes for all, and that harm nobody when several make them."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+
+from retoma.commands import fire_schedules
+from retoma.database import TRANSIENT, Database, jitter
+from retoma.errors import DatabaseUnreachable
+from retoma.join import run_on
+from retoma.model import Recovered
+from retoma.store import jobs, queues
+from retoma.telemetry import emit
+from retoma.telemetry.events import DatabaseLost, JobRecovered, JobsExpired, ScheduleFired
+
+_SLOW = 1.0  # seconds: an answer that takes longer has waited for a database that was away
+
+
+class Watchdog:
+    """Looks for silence; *recovered* hears how many jobs a round gave back."""
+
+    def __init__(self, database: Callable[[], Database], *, lease: float, recovered: Callable[[int], None]) -> None:
+        self._database = database
+        self._lease = lease
+        self._tell_recovered = recovered
+        self._lost_at = -lease
+
+    async def every(self, seconds: float, duty: Callable[[], Awaitable[None]]) -> None:
+        """Do *duty* again and again; a database that does not answer is no reason to stop, but to try again soon."""
+        failures = 0
+        name = duty.__name__.strip("_")
+        while True:
+            try:
+                await duty()
+                if failures:
+                    failures, self._lost_at = 0, time.monotonic()
+            except (*TRANSIENT, DatabaseUnreachable) as error:
+                failures += 1
+                self._lost_at = time.monotonic()
+                emit(DatabaseLost(doing=name, error=type(error).__name__))
+            except Exception as error:  # noqa: BLE001 - a heart that has stopped for good is worse than any error
+                told = {"message": f"The supervisor's duty to {name} failed", "exception": error}
+                asyncio.get_running_loop().call_exception_handler(told)
+            await asyncio.sleep(min(seconds, jitter(failures)) if failures else seconds)
+
+    async def sweep(self) -> None:
+        """Give back the jobs of workers that fell silent, and end those that waited too long."""
+        began = time.monotonic()
+        if expired := await self._database().all(jobs.expire()):
+            emit(JobsExpired(jobs=len(expired)))
+        now = time.monotonic()
+        if now > began + _SLOW:
+            self._lost_at = now
+        # Not when the database has just come back: nobody could beat meanwhile, and everybody is to have the time to.
+        if now > self._lost_at + self._lease:
+            recovered = await self._database().all(jobs.recover())
+            self._tell_recovered(len(recovered))
+            tell(recovered)
+
+    async def fire(self) -> None:
+        """Queue the jobs of schedules whose time has come."""
+        async with self._database().connection() as connection:
+            fired = await run_on(connection, fire_schedules())
+        for name, job in fired:
+            emit(ScheduleFired(schedule=name, job=job))
+
+    async def mend(self) -> None:
+        """Free the places of lanes whose job does not run any more."""
+        await self._database().all(queues.mend_slots())
+
+
+def tell(recovered: Sequence[Recovered]) -> None:
+    """Say what became of the jobs of a worker that is gone."""
+    for each in recovered:
+        if each.ending != "released":
+            emit(
+                JobRecovered(
+                    job=each.id,
+                    pipeline=each.pipeline,
+                    attempt=each.attempt,
+                    state=each.state,
+                    ending=each.ending,
+                    crashes=each.crashes,
+                    reason=each.reason,
+                    step=each.step,
+                )
+            )
