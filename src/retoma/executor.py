@@ -9,21 +9,19 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
-from uuid import UUID, uuid4
 
 from retoma.attempt import attempt
 from retoma.board import Board, Totals
-from retoma.database import TRANSIENT, Database, jitter
-from retoma.errors import DatabaseUnreachable
+from retoma.claiming import Claiming
+from retoma.database import Database
 from retoma.held import Held
 from retoma.ledger import Ledger
 from retoma.model import Claim, Ended
 from retoma.notify import listen
 from retoma.pipeline import Pipeline
 from retoma.settings import Settings
-from retoma.store import jobs
 from retoma.telemetry import emit, heard
-from retoma.telemetry.events import AttemptEnded, AttemptStarted, DatabaseLost, JobLost
+from retoma.telemetry.events import AttemptEnded, AttemptStarted, JobLost
 
 _TICK = 0.1
 _AHEAD = 0.05  # seconds of work to have at hand when jobs are short
@@ -61,9 +59,7 @@ class Executor:
         self._running: dict[int, Held] = {}
         self._free = list(range(board.places))
         self._alone = False
-        self._hungry = False
-        self._after_lane = 0
-        self._walk_cut = False
+        self._claiming = Claiming(database, settings, worker_id=worker_id, queues=queues, pipelines=list(pipelines))
         self._wake = asyncio.Event()
         self._rate = 0.0
         self._threads = ThreadPoolExecutor(self.at_once, thread_name_prefix="handler")
@@ -99,10 +95,9 @@ class Executor:
         """Run what is ready until nothing is; for tests and one-off programs."""
         self.totals.ready = True
         while True:
-            claims = await self._claim(self.at_once)
-            self._ready.extend(claims)
-            self._start()
-            if not claims and not self._running:
+            claims = await self._claiming.claim(self.at_once)
+            self._take(claims)
+            if not claims and not self._running and not self._ready:
                 await self.ledger.settled()
                 return
             while self._running:
@@ -146,13 +141,12 @@ class Executor:
             if room <= 0:
                 await self._rest(_TICK)
                 continue
-            claims = await self._claim(room)
+            claims = await self._claiming.claim(room)
             if self.draining:
                 for claim in claims:
                     self._release(claim)
                 break
-            self._ready.extend(claims)
-            self._start()
+            self._take(claims)
             idle = 0 if claims else idle + 1
             if not claims:
                 # A little chance, so that a fleet does not look all at the same moment.
@@ -172,6 +166,7 @@ class Executor:
         while True:
             await asyncio.sleep(_TICK)
             self._overdue()
+            self._start()
             now = time.monotonic()
             ended = self.totals.completed + self.totals.failed + self.totals.retried
             self._rate = 0.7 * self._rate + 0.3 * (ended - before) / max(now - at, 0.001)
@@ -190,57 +185,34 @@ class Executor:
         """How many to claim now. Short jobs are fetched ahead, in larger bites; long ones only when a place is
         free, so that another worker may have them.
         """
-        if self.ledger.backlog > _MOST_BACKLOG or self.cut_off():
+        if self.ledger.backlog > _MOST_BACKLOG or self.cut_off() or self._waits_alone():
             return 0
         ahead = min(int(self._rate * _AHEAD), _MOST_AHEAD * self.at_once)
         at_hand = len(self._ready) + len(self._running)
         room = self.at_once + ahead - at_hand
         return room if ahead == 0 or at_hand <= (self.at_once + ahead) // 2 else 0
 
-    async def _claim(self, limit: int) -> list[Claim]:
-        """Take what is ready. When one walk does not reach every lane and finds nothing, go on, once around."""
-        began = self._after_lane
-        around = False
-        while True:
-            rows = await self._claim_once(limit)
-            self._hungry = len(rows) < limit
-            at_the_start = self._after_lane == 0
-            if rows or not self._walk_cut or (around and (at_the_start or self._after_lane >= began)):
-                return rows
-            around = around or at_the_start
+    def _take(self, claims: Sequence[Claim]) -> None:
+        """Have them ready. Of those that were there when an executor died only one waits here, for it runs alone;
+        the others go back at once, for another worker or for later.
+        """
+        self.totals.claimed += len(claims)
+        suspects = [each for each in claims if each.crashes]
+        self._ready.extend(each for each in claims if not each.crashes)
+        for each in suspects:
+            if self._waits_alone():
+                self._release(each, "suspect")
+            else:
+                self._ready.append(each)
+        self._start()
 
-    async def _claim_once(self, limit: int) -> list[Claim]:
-        token = uuid4()
-        query = jobs.claim(
-            self.worker_id, self.queues, list(self.pipelines), limit=limit, token=token, after_lane=self._after_lane
-        )
-        self._walk_cut = False
-        try:
-            rows = await self.database.all(query)
-        except (*TRANSIENT, DatabaseUnreachable) as error:
-            emit(DatabaseLost(doing="claiming", error=type(error).__name__))
-            return await self._adopt(token)
-        last = rows[-1]
-        if last.walked_to is not None:
-            self._after_lane, self._walk_cut = last.walked_to, True
-        elif last.id is not None:
-            self._after_lane = last.lane_id
-        if last.id is None:
-            return []
-        self.totals.claimed += len(rows)
-        return rows
-
-    async def _adopt(self, token: UUID) -> list[Claim]:
-        """The answer to a claim was lost: take what it had taken, once the database answers."""
-        await asyncio.sleep(jitter(1))
-        rows = await self.database.persist(jobs.adopt(self.worker_id, token))
-        self.totals.claimed += len(rows)
-        return rows
+    def _waits_alone(self) -> bool:
+        return self._alone or bool(self._ready and self._ready[-1].crashes)
 
     # — running them —
 
     def _start(self) -> None:
-        while self._ready and self._free and not self._alone:
+        while self._ready and self._free and not self._alone and not self.cut_off():
             claim = self._ready[0]
             # A job that was there when an executor died runs alone, so that the next time there is no doubt.
             if claim.crashes and self._running:
@@ -280,8 +252,8 @@ class Executor:
         if not self._ready:
             self._wake.set()
 
-    def _release(self, claim: Claim) -> None:
-        self.ledger.end(Ended(claim, "released", reason="draining"))
+    def _release(self, claim: Claim, reason: str = "draining") -> None:
+        self.ledger.end(Ended(claim, "released", reason=reason))
 
     def _lost(self, job: int) -> None:
         # Cancelled rather than only told: a handler that catches every Exception must not go on paying.
@@ -296,7 +268,7 @@ class Executor:
             self.totals.failed += 1
         elif state == "queued" and ended.ending == "failed":
             self.totals.retried += 1
-        if self._hungry:
+        if self._claiming.hungry:
             self.wake()  # its place in a full lane is free now
         if state is None:
             emit(JobLost(**_who(self.worker_id, ended.claim)))

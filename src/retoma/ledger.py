@@ -19,6 +19,9 @@ from retoma.telemetry.events import DatabaseLost
 from retoma.writer import GroupCommit, see_through
 
 T = TypeVar("T")
+
+REFUSED = (psycopg.Error, ValueError, TypeError)
+"""What says no to one of a batch: the database, or the driver that cannot put it into words."""
 _Saving = tuple[NewCheckpoint, asyncio.Future[None]]
 
 
@@ -139,7 +142,7 @@ class Ledger:
                 lambda: checkpoints.saved(news()),
                 waiting,
             )
-        except psycopg.Error as error:
+        except REFUSED as error:
             if len(waiting) > 1:
                 for each in list(waiting.values()):
                     await self._write_saves([each])
@@ -166,7 +169,7 @@ class Ledger:
                 lambda: jobs.ended(list(waiting.values())),
                 waiting,
             )
-        except psycopg.Error as error:
+        except REFUSED as error:
             if len(waiting) > 1:
                 for each in list(waiting.values()):
                     await self._write_endings([each])
@@ -214,7 +217,7 @@ def lease_lost(checkpoint: NewCheckpoint) -> LeaseLost:
     )
 
 
-def _refused(new: NewCheckpoint, error: psycopg.Error) -> Unstorable:
+def _refused(new: NewCheckpoint, error: Exception) -> Unstorable:
     return Unstorable(
         f"Cannot save what step {new.step!r} of job {new.job_id} returned: the database refused it "
         f"({type(error).__name__}: {str(error).splitlines()[0][:200]}).",

@@ -217,7 +217,6 @@ async def test_lost_acknowledgements_of_claims_and_endings_lose_and_double_nothi
     oracle.nothing_is_wrong()
 
 
-@pytest.mark.xfail(strict=True, reason="a claim whose token was not found at once is never looked for again")
 async def test_a_claim_that_arrives_after_it_was_given_up_leaves_no_job_behind(
     proxy: Proxy, fleet: Fleet, oracle: Oracle, app: Retoma
 ) -> None:

@@ -76,7 +76,6 @@ async def test_jobs_that_were_only_fetched_go_back_untouched(fleet: Fleet, oracl
     assert all(oracle.attempts(job)[0][0] == "crashed" for job in begun)
 
 
-@pytest.mark.xfail(strict=True, reason="recover blames what was only fetched, and suspects are fetched by the handful")
 async def test_jobs_that_only_waited_for_their_turn_do_not_answer_for_a_worker_that_vanished(
     fleet: Fleet, oracle: Oracle, app: Retoma
 ) -> None:
@@ -214,7 +213,6 @@ async def test_an_executor_whose_supervisor_is_frozen_stops_at_its_next_step_and
     oracle.nothing_is_wrong()
 
 
-@pytest.mark.xfail(strict=True, reason="an executor goes on claiming and beginning jobs while it is cut off")
 async def test_an_executor_that_is_cut_off_begins_nothing_new(fleet: Fleet, oracle: Oracle, app: Retoma) -> None:
     member = fleet.start("ana", at_once=4)
     first = (await app.enqueue(crash_app.effect, 0)).id

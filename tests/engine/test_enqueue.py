@@ -252,6 +252,40 @@ async def test_a_job_that_waited_too_long_has_failed(app_with: AppWith) -> None:
     assert (await app.job(patient.id)).state is JobState.COMPLETED
 
 
+async def test_a_job_that_was_begun_in_time_does_not_expire_while_it_sleeps_or_waits_out_a_failure(
+    app_with: AppWith,
+) -> None:
+    @pipeline("fresh", expires=60, retry=Retry(attempts=2, wait=100.0))
+    async def fresh(how: str, run: Run) -> None:
+        if how == "sleep":
+            await run.sleep("nap", 3600)
+        elif run.attempt == 1:
+            raise Broken
+
+    app = await app_with(fresh)
+    await app.enqueue_many(fresh, ["sleep", "fail"])
+    await drain(app)
+    await age(app, hours=2)
+    await drain(app)
+
+    assert {job.state for job in await app.jobs()} == {JobState.COMPLETED}
+
+
+async def test_the_time_that_a_job_may_wait_begins_when_it_may_run(app_with: AppWith) -> None:
+    @pipeline("fresh", expires=60)
+    async def fresh(_: str, _run: Run) -> None: ...
+
+    app = await app_with(fresh)
+    receipt = await app.enqueue(fresh, "later", delay=3600)
+    await age(app, receipt, minutes=59)
+    await drain(app)
+    assert (await app.job(receipt.id)).state is JobState.QUEUED
+
+    await age(app, receipt, minutes=1, seconds=30)
+    assert await drain(app) == 1
+    assert (await app.job(receipt.id)).state is JobState.COMPLETED
+
+
 async def test_a_paused_queue_lets_nobody_in_until_it_is_resumed(app_with: AppWith) -> None:
     @pipeline("other")
     async def other(_: str, _run: Run) -> None: ...

@@ -188,7 +188,7 @@ async def test_a_job_that_is_stopped_before_its_handler_began_is_handed_back(app
     app = await app_with(quick)
     receipt = await app.enqueue(quick, 1)
     async with an_executor(app, 1, None) as executor:
-        executor._ready.extend(await executor._claim(1))
+        executor._ready.extend(await executor._claiming.claim(1))
         executor._start()
         executor.stop(now=True)  # in the same turn of the loop: its task has not run yet
         await asyncio.sleep(0.1)
@@ -229,7 +229,7 @@ async def test_a_job_that_waits_here_is_cancelled_before_it_begins(app_with: App
     app = await app_with(held)
     receipts = await app.enqueue_many(held, range(3))
     async with an_executor(app, 1, None) as executor:
-        executor._ready.extend(await executor._claim(3))
+        executor._ready.extend(await executor._claiming.claim(3))
         executor._start()
         await app.cancel(receipts[2].id)
         executor.cancel([receipts[2].id])

@@ -13,7 +13,7 @@ from psycopg.rows import dict_row
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session, scoped_session, sessionmaker
 
-from retoma import Retoma, Run, pipeline
+from retoma import Retoma, Retry, Run, pipeline
 from retoma import sync as blocking
 from retoma.errors import ConfigurationError, KeyTaken
 from retoma.testing import drain
@@ -210,6 +210,31 @@ async def test_our_own_transaction_serves_as_well(app_with: AppWith, counted: Ca
         await app.enqueue(ingest, "b", conn=connection)
 
     assert counted() == (1, 1)
+
+
+async def test_what_a_step_enqueues_in_its_transaction_is_enqueued_once(
+    app_with: AppWith, counted: Callable[[], tuple[int, int]]
+) -> None:
+    async def store(connection: psycopg.AsyncConnection[Any]) -> int:
+        await connection.execute(INSERT)
+        return (await app.enqueue(ingest, "from within", conn=connection)).id
+
+    @pipeline("parent", retry=Retry(attempts=3, wait=0.0))
+    async def parent(_: None, run: Run) -> int:
+        if run.attempt == 1:
+            await run.step("too early", lambda: None)
+            raise Undone
+        child = await run.transact("store", store)
+        if run.attempt == 2:
+            raise Undone
+        return child
+
+    app = await app_with(parent, ingest)
+    receipt = await app.enqueue(parent, None)
+    await drain(app)
+
+    assert counted() == (1, 2)
+    assert (await app.job(await app.output(parent, receipt.id))).state.ended
 
 
 async def test_a_taken_key_leaves_the_callers_transaction_usable(

@@ -385,19 +385,15 @@ async def test_a_crash_may_wait_for_steps_and_says_when_it_cannot_happen(
 ) -> None:
     psql.execute("create table effects (job bigint, step text)")
     app = program_at(database_url, settings)
-    line = app.front.pipelines["two-steps"]
+    here = f"{PROGRAM}:app"
     async with app:
-        await app.enqueue(line, 1)
-        await crash(app, steps=1, reference=f"{PROGRAM}:app")
-        assert [each.step for each in await app.checkpoints(1)][:1] == ["one"]
-        await age(app, minutes=2)
-        await drain(app)
-
-        await app.enqueue(line, 1)
-        with pytest.raises(RetomaError, match="All jobs ended before"):
-            await crash(app, after=2, reference=f"{PROGRAM}:app")
         with pytest.raises(ConfigurationError, match="does not know when"):
-            await crash(app, reference=f"{PROGRAM}:app")
-        await app.enqueue(line, 1)
+            await crash(app, reference=here)
+        with pytest.raises(RetomaError, match="All jobs ended before"):
+            await crash(app, after=1, reference=here)
+
+        receipt = await app.enqueue(app.front.pipelines["two-steps"], 1)
         with pytest.raises(RetomaError, match="ended by itself: There is no file"):
             await crash(app, after=1, reference=f"{tmp_path}/nothing.py:app")
+        await crash(app, steps=1, reference=here)
+        assert [each.step for each in await app.checkpoints(receipt.id)][:1] == ["one"]

@@ -109,9 +109,7 @@ def test_every_python_block_compiles(block: Block) -> None:
 
 
 def test_the_readme_has_python_to_run() -> None:
-    assert TO_RUN[ROOT / "README.md"], (
-        "README.md shows no program; its first example should be a `python run` block"
-    )
+    assert TO_RUN[ROOT / "README.md"], "README.md shows no program; its first example should be a `python run` block"
 
 
 @pytest.mark.parametrize("page", FIRST_PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -120,9 +118,7 @@ def test_on_the_first_pages_every_python_block_is_one_that_runs(page: Path) -> N
 
 
 @pytest.mark.timeout(180)
-@pytest.mark.parametrize(
-    "page", [page for page in PAGES if TO_RUN[page]], ids=lambda page: str(page.relative_to(ROOT))
-)
+@pytest.mark.parametrize("page", [page for page in PAGES if TO_RUN[page]], ids=lambda page: str(page.relative_to(ROOT)))
 def test_the_blocks_of_a_page_run(page: Path, tmp_path: Path, database_url: str) -> None:
     env = {**os.environ, "DATABASE_URL": database_url, "RETOMA_HOME": str(tmp_path / ".retoma")}
     for number, block in enumerate(TO_RUN[page]):

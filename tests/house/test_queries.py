@@ -68,18 +68,12 @@ def test_each_block_has_one_function_of_its_name_and_each_function_its_block() -
             continue
         used = uses(module)
         functions = Counter(block for _, block in set(used))
+        complaints += [f"{short(file)}: {name} has no function" for name in blocks(file) if not functions[name]]
         complaints += [
-            f"{short(file)}: {name} has no function" for name in blocks(file) if not functions[name]
+            f"{short(module)}: {function} uses the block {block}" for function, block in used if function != block
         ]
         complaints += [
-            f"{short(module)}: {function} uses the block {block}"
-            for function, block in used
-            if function != block
-        ]
-        complaints += [
-            f"{short(module)}: {block} is not in {file.name}"
-            for block in functions
-            if block not in blocks(file)
+            f"{short(module)}: {block} is not in {file.name}" for block in functions if block not in blocks(file)
         ]
 
     assert not complaints, "\n".join(complaints)

@@ -13,9 +13,7 @@ LINES_OF_A_FUNCTION = 60
 def test_no_module_is_too_long() -> None:
     sizes = {module: len(module.read_text(encoding="utf-8").splitlines()) for module in MODULES}
 
-    too_long = [
-        f"{module.relative_to(SOURCE)}: {size}" for module, size in sizes.items() if size > LINES_OF_A_MODULE
-    ]
+    too_long = [f"{module.relative_to(SOURCE)}: {size}" for module, size in sizes.items() if size > LINES_OF_A_MODULE]
 
     assert sizes
     assert not too_long, "\n".join(too_long)

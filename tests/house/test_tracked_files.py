@@ -41,9 +41,7 @@ def found(pattern: re.Pattern[str]) -> list[str]:
 
 def test_the_patterns_know_a_place_and_a_host() -> None:
     assert all(PLACES.search("in /" + place) for place in ("root", "work/main", "tmp/x", "home/someone"))
-    assert not [
-        text for text in ("/workers", "/api/work", "tmp_path/root", "http://host/tmp") if PLACES.search(text)
-    ]
+    assert not [text for text in ("/workers", "/api/work", "tmp_path/root", "http://host/tmp") if PLACES.search(text)]
     assert HOSTS.search("https://files.python" + "hosted.org")
 
 

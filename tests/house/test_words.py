@@ -64,9 +64,7 @@ def names(tree: ast.AST) -> Iterator[tuple[int, str]]:
 
 
 def test_the_words_are_told_apart() -> None:
-    assert [
-        name for name in ("run_task", "TaskBoard", "lastItems", "activities", "isStuck") if ruled_out(name)
-    ]
+    assert [name for name in ("run_task", "TaskBoard", "lastItems", "activities", "isStuck") if ruled_out(name)]
     assert not [name for name in ("multitasking", "itemize", "stuckJobCount", "commonly") if ruled_out(name)]
     assert [name for _, name in names(ast.parse("class A:\n  x: int\n  def f(self, b): self.c = 1"))] == [
         "A", "x", "f", "self", "b", "c",

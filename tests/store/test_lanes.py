@@ -20,10 +20,7 @@ def follow(db: Hand, worker: int, *, limit: int, after: int = 0, served: list[st
     """One claim as an executor makes it: what it took, and where the next one begins."""
     query = jobs.claim(worker, served, [PIPELINE], limit=limit, token=uuid4(), after_lane=after)
     rows = db.ask(query)
-    last = rows[-1]
-    if last.id is None:
-        return [], after if last.walked_to is None else last.walked_to
-    return rows, last.lane_id if last.walked_to is None else last.walked_to
+    return [each for each in rows if each.id is not None], jobs.following_lane(after, rows)
 
 
 def enqueue_into(db: Hand, lanes: list[str], **order: object) -> list[int]:

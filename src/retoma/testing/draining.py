@@ -56,9 +56,10 @@ async def an_executor(app: Retoma, at_once: int, queues: Sequence[str] | None) -
         at_once=at_once,
         lease=app.settings.lease_seconds,
     )
-    worker_id = (await app.fetch(hello))[0]
     # Its own pool, made as a worker makes it, so that a test sees the plans that production gets.
     database = Database(app.database.url, app.settings, hot=True, most=6)
+    await database.open()
+    worker_id = (await app.fetch(hello))[0]
     board = Board.new(at_once)
     executor = Executor(
         database=database,
@@ -70,7 +71,6 @@ async def an_executor(app: Retoma, at_once: int, queues: Sequence[str] | None) -
         worker_id=worker_id,
         board=board,
     )
-    await database.open()
     beating = asyncio.create_task(_beat_for(app, executor))
     try:
         yield executor

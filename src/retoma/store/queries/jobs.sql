@@ -24,7 +24,8 @@ queued as (
            asked.key,
            %(priority)s::smallint,
            coalesce(%(run_at)s::timestamptz, now() + make_interval(secs => %(delay)s::float8)),
-           now() + make_interval(secs => %(expires)s::float8),
+           coalesce(%(run_at)s::timestamptz, now() + make_interval(secs => %(delay)s::float8))
+               + make_interval(secs => %(expires)s::float8),
            %(max_attempts)s::integer,
            %(timeout)s::real,
            %(correlation_id)s::text,
@@ -126,9 +127,10 @@ line as materialized (
            case when lane.at_once is null then share.jobs
                 else greatest(0, least(
                      share.jobs,
-                     (select count(*) from free_slot where free_slot.lane_id = lane.id),
-                     lane.at_once - (select count(*) from retoma.slots as taken
-                                      where taken.lane_id = lane.id and taken.job_id is not null)))
+                     -- Who sits above a limit that was lowered keeps a place below it empty.
+                     (select count(*) from free_slot where free_slot.lane_id = lane.id)
+                     - (select count(*) from retoma.slots as above
+                         where above.lane_id = lane.id and above.place > lane.at_once and above.job_id is not null)))
            end as room
       from visited
       left join retoma.lanes as lane on lane.id = visited.lane_id
