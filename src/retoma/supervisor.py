@@ -88,6 +88,7 @@ class Worker:
         self._no_longer_than = math.inf
         self._watchdog = Watchdog(lambda: app.database, lease=settings.lease_seconds, recovered=self._count_recovered)
         self._untold = Counted()
+        self._said_stopping: set[int] = set()
 
     async def run(self) -> None:
         """Work until stopped. The first SIGTERM or Ctrl-C drains, a second one hands everything back now."""
@@ -293,6 +294,12 @@ class Worker:
             if child_of := self._children.get(worker_id):
                 child_of.cancel(job, fence)
 
+    async def _say_stopping(self) -> None:
+        untold = [child.worker_id for child in self._children.values() if child.worker_id not in self._said_stopping]
+        if untold:
+            self._said_stopping.update(untold)
+            await self._app.database.all(workers.stopping(untold))
+
     def _count_recovered(self, jobs: int) -> None:
         self._untold.recovered += jobs
 
@@ -309,5 +316,6 @@ class Worker:
             if late and child.kill(late.reason):
                 emit(ExecutorKilled(worker=child.worker_id, pid=child.pid, reason=late.reason, jobs=late.jobs))
         if self._stopping:
+            await self._say_stopping()
             for child in self._children.values():
                 child.hurry(now, drain=self._settings.drain_seconds, grace=self._settings.grace_seconds)

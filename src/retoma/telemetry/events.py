@@ -9,7 +9,9 @@ from typing import ClassVar
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """Something that happened. Inputs and answers never appear here, only sizes and names."""
+    """Something that happened. The engine puts no input and no answer here, only sizes and names; what an exception
+    says of itself may quote them.
+    """
 
     weight: ClassVar[str] = "info"
 
@@ -109,7 +111,7 @@ class JobsExpired(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutorStarted(Event):
-    """An executor process is ready for work."""
+    """An executor process was started."""
 
     worker: int
     pid: int

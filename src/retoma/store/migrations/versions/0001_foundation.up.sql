@@ -11,7 +11,7 @@
 -- schedules    jobs that come back by the clock
 --
 -- Times are the database's own. Attempts and checkpoints have no foreign key to jobs: the check would cost
--- more than the row; prune removes them together and verify looks for strays.
+-- more than the row, and prune removes them together.
 
 create table retoma.queues (
     name             text primary key,
@@ -167,7 +167,6 @@ create table retoma.schedules (
     timeout_seconds  real not null,
     next_run_at      timestamptz not null,
     last_run_at      timestamptz,
-    last_job_id      bigint,
     paused_at        timestamptz,
     created_at       timestamptz not null default now()
 );

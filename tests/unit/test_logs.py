@@ -1,0 +1,73 @@
+"""What a log line carries: the names that the worker scale-out document asks for."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from retoma.telemetry import emit
+from retoma.telemetry.events import AttemptEnded, AttemptStarted, JobRecovered
+from retoma.telemetry.logs import write_to
+
+ENDED = AttemptEnded(
+    worker=3,
+    job=7,
+    pipeline="classify-document",
+    attempt=2,
+    correlation="abc",
+    state="completed",
+    ending="completed",
+    duration_ms=12.3456,
+)
+
+
+@pytest.fixture
+def lines() -> Iterator[io.StringIO]:
+    stream = io.StringIO()
+    stop = write_to(stream, level="info", format="json", label="worker-1")
+    yield stream
+    stop()
+
+
+def test_the_end_of_an_attempt_says_worker_job_type_attempts_status_and_duration(lines: io.StringIO) -> None:
+    emit(ENDED)
+
+    said = json.loads(lines.getvalue())
+    assert (said["workerId"], said["workerLabel"]) == (3, "worker-1")
+    assert said["jobId"] == 7
+    assert said["jobType"] == "classify-document"
+    assert said["attempts"] == 2
+    assert said["status"] == "completed"
+    assert said["durationMs"] == pytest.approx(12.346)
+    assert said["correlationId"] == "abc"
+    assert said["event"] == "attempt.ended"
+
+
+def test_a_recovered_job_is_a_warning_with_the_same_names(lines: io.StringIO) -> None:
+    emit(
+        JobRecovered(
+            job=7, pipeline="quote-price", attempt=1, state="queued", ending="crashed", crashes=1, step="search"
+        )
+    )
+
+    said = json.loads(lines.getvalue())
+    assert (said["level"], said["jobId"], said["jobType"], said["status"]) == ("warning", 7, "quote-price", "queued")
+    assert said["step"] == "search"
+
+
+def test_what_weighs_less_than_the_level_is_not_written(lines: io.StringIO) -> None:
+    emit(AttemptStarted(worker=3, job=7, pipeline="p", attempt=1))
+
+    assert lines.getvalue() == ""
+
+
+def test_in_a_terminal_a_line_is_text() -> None:
+    stream = io.StringIO()
+    stop = write_to(stream, level="info", format="text")
+    emit(ENDED)
+    stop()
+
+    assert "attempt.ended workerId=3 jobId=7 jobType=classify-document attempts=2" in stream.getvalue()
