@@ -193,17 +193,9 @@ class Executor:
         return room if ahead == 0 or at_hand <= (self.at_once + ahead) // 2 else 0
 
     def _take(self, claims: Sequence[Claim]) -> None:
-        """Have them ready. Of those that were there when an executor died only one waits here, for it runs alone;
-        the others go back at once, for another worker or for later.
-        """
+        """Have them ready; one that was there when an executor died comes last, for it waits until it is alone."""
         self.totals.claimed += len(claims)
-        suspects = [each for each in claims if each.crashes]
-        self._ready.extend(each for each in claims if not each.crashes)
-        for each in suspects:
-            if self._waits_alone():
-                self._release(each, "suspect")
-            else:
-                self._ready.append(each)
+        self._ready.extend(sorted(claims, key=lambda each: each.crashes > 0))
         self._start()
 
     def _waits_alone(self) -> bool:
@@ -252,8 +244,8 @@ class Executor:
         if not self._ready:
             self._wake.set()
 
-    def _release(self, claim: Claim, reason: str = "draining") -> None:
-        self.ledger.end(Ended(claim, "released", reason=reason))
+    def _release(self, claim: Claim) -> None:
+        self.ledger.end(Ended(claim, "released", reason="draining"))
 
     def _lost(self, job: int) -> None:
         # Cancelled rather than only told: a handler that catches every Exception must not go on paying.

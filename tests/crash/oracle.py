@@ -187,9 +187,10 @@ class Oracle:
         return row
 
     def queued_again(self, jobs: Sequence[int]) -> list[float]:
-        """When jobs that ran became claimable again, in seconds of the machine's clock."""
-        sql = "select extract(epoch from at)::float8 from changes where job = any (%s)"
-        return [at for (at,) in self.rows(f"{sql} and before = 'running' and state = 'queued'", list(jobs))]
+        """When each of the jobs first became claimable again, in seconds of the machine's clock."""
+        sql = "select min(extract(epoch from at))::float8 from changes where job = any (%s)"
+        again = f"{sql} and before = 'running' and state = 'queued' group by job"
+        return [at for (at,) in self.rows(again, list(jobs))]
 
     def nothing_is_wrong(self) -> None:
         """What must hold at the end of every test, whatever was done to the workers."""

@@ -46,8 +46,9 @@ async def test_a_killed_executor_loses_nothing_and_its_supervisor_gives_its_jobs
     for job in jobs:
         assert oracle.begun(job, "quick") == 1, "a finished step was run again"
         assert oracle.begun(job, "slow") == 2
-        crash, success = oracle.attempts(job)
+        crash, *handed_round, success = oracle.attempts(job)
         assert crash[:4] == ("crashed", 1, "slow", signal.SIGKILL)
+        assert {each[0] for each in handed_round} <= {"released"}
         assert success[:2] == ("completed", 2)
     assert oracle.effects() == {(job, "record"): 1 for job in jobs}
     assert executor not in member.executors()
@@ -99,8 +100,8 @@ async def test_a_killed_supervisor_takes_its_executor_along_and_another_worker_g
     fleet: Fleet, oracle: Oracle, app: Retoma, figure: Figure
 ) -> None:
     first = fleet.start("ana", at_once=4)
-    jobs = [receipt.id for receipt in await app.enqueue_many(crash_app.nap, [3.0] * 4)]
-    await until(has_begun(oracle, jobs, "slow"), what="all four are in their slow step")
+    jobs = [receipt.id for receipt in await app.enqueue_many(crash_app.nap, [3.0] * 2)]
+    await until(has_begun(oracle, jobs, "slow"), what="both are in their slow step")
     second = fleet.start("bruno", at_once=4)
     executor = psutil.Process(first.executors()[0])
 
@@ -111,10 +112,10 @@ async def test_a_killed_supervisor_takes_its_executor_along_and_another_worker_g
 
     back = [at - killed for at in oracle.queued_again(jobs)]
     figure("recovery_seconds", round(max(back), 3))
-    assert oracle.states() == {"completed": 4}
+    assert oracle.states() == {"completed": 2}
     assert all(oracle.attempts(job)[0][0] == "lost" for job in jobs)
     assert all(oracle.begun(job, "quick") == 1 for job in jobs)
-    assert all(mark.fence == 2 for mark in oracle.marks("done") if mark.step == "slow")
+    assert all(mark.fence > 1 for mark in oracle.marks("done") if mark.step == "slow")
     assert not second.ended
     oracle.nothing_is_wrong()
 
@@ -145,8 +146,8 @@ async def test_a_worker_that_was_frozen_past_its_lease_changes_nothing_when_it_w
     (executor,) = frozen.executors()
     frozen.send(signal.SIGSTOP, executors=True)
     other = fleet.start("bruno", at_once=4)
-    second = "select count(*) from changes where fence = 2 and state = 'running'"
-    await until(lambda: oracle.one(second) == 4, what="the other has claimed all of them")
+    again = "select count(distinct job) from changes where fence > 1 and state = 'running'"
+    await until(lambda: oracle.one(again) == 4, what="the other has claimed each of them")
 
     # It wakes while the other is in the middle of the same step, and its own sleep is over.
     frozen.send(signal.SIGCONT, executors=True)
@@ -154,9 +155,10 @@ async def test_a_worker_that_was_frozen_past_its_lease_changes_nothing_when_it_w
     await until(lambda: frozen.executors() not in ([], [executor]), what="the sleeper's executor is replaced")
 
     assert oracle.states() == {"completed": 4}
-    finished = {(mark.job, mark.fence) for mark in oracle.marks("done") if mark.step == "slow"}
-    assert finished == {(job, 2) for job in jobs}
-    assert oracle.one("select count(*) from effects where fence <> 2") == 0
+    finished = [mark for mark in oracle.marks("done") if mark.step == "slow"]
+    assert sorted(mark.job for mark in finished) == jobs
+    assert all(mark.fence > 1 for mark in finished)
+    assert oracle.one("select count(*) from effects where fence = 1") == 0
     oracle.nothing_is_wrong()
 
     # And both go on working.
@@ -196,8 +198,8 @@ async def test_an_executor_whose_supervisor_is_frozen_stops_at_its_next_step_and
     fleet: Fleet, oracle: Oracle, app: Retoma
 ) -> None:
     cut_off = fleet.start("ana", at_once=4)
-    jobs = [receipt.id for receipt in await app.enqueue_many(crash_app.five, [2.0] * 4)]
-    await until(has_begun(oracle, jobs, "step/1"), what="all four have begun")
+    jobs = [receipt.id for receipt in await app.enqueue_many(crash_app.five, [2.0] * 2)]
+    await until(has_begun(oracle, jobs, "step/1"), what="both have begun")
     (executor,) = cut_off.executors()
     fleet.start("bruno", at_once=4)
 
@@ -206,8 +208,8 @@ async def test_an_executor_whose_supervisor_is_frozen_stops_at_its_next_step_and
     cut_off.wake()
     await until(lambda: cut_off.executors() not in ([], [executor]), what="the executor is replaced")
 
-    assert oracle.states() == {"completed": 4}
-    assert {mark.fence for mark in oracle.marks("began") if mark.step == "step/5"} == {2}
+    assert oracle.states() == {"completed": 2}
+    assert all(mark.fence > 1 for mark in oracle.marks("began") if mark.step == "step/5")
     assert not [mark for mark in oracle.marks("began") if mark.pid == executor and mark.step in ("step/4", "step/5")]
     assert oracle.again() <= oracle.lost()
     oracle.nothing_is_wrong()

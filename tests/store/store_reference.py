@@ -85,6 +85,10 @@ class Step:
     aside: bool = False
 
 
+def in_line(job: Job) -> tuple[int, Time, int]:
+    return job.priority, job.run_at, job.id
+
+
 class Reference:
     """Every answer of the store, as it should be."""
 
@@ -141,7 +145,7 @@ class Reference:
     ) -> None:
         self.moment += 1
         for id in ids:
-            expires_at = None if expires is None else self.later(expires)
+            expires_at = None if expires is None else self.later(delay + expires)
             self.jobs[id] = Job(id, lane, self.later(delay), expires_at, max_attempts, priority)
 
     def claim(self, worker: int, limit: int, token: object, after: int) -> list[Taken]:
@@ -154,10 +158,13 @@ class Reference:
         ready = []
         for lane in lanes:
             due = [job for job in waiting if job.lane == lane and self._due(job)]
-            due.sort(key=lambda job: (job.priority, job.run_at, job.id))
-            for turn, job in enumerate(due[: min(share, self._room(lane))]):
+            for turn, job in enumerate(sorted(due, key=in_line)[: min(share, self._room(lane))]):
                 ready.append((job.priority, turn, lane <= after, lane, job.id))
-        return [self._take(self.jobs[id], worker, token) for *_, id in sorted(ready)[:limit]]
+        # Of those that were there when an executor died, one at a time.
+        suspects = sorted((self.jobs[id] for *_, id in ready if self.jobs[id].crashes), key=in_line)
+        too_many = {job.id for job in suspects[1:]}
+        picked = [id for *_, id in sorted(ready) if id not in too_many][:limit]
+        return [self._take(self.jobs[id], worker, token) for id in picked]
 
     def _room(self, lane: int) -> int:
         at_once = self.at_once[lane]
@@ -177,13 +184,13 @@ class Reference:
     def adopt(self, worker: int, token: object) -> list[Taken]:
         return [self._taken(job) for job in self.held_by(worker) if job.token == token]
 
-    def _holds(self, worker: int, id: int, fence: int) -> bool:
+    def holds(self, worker: int, id: int, fence: int) -> bool:
         job = self.jobs.get(id)
         return job is not None and job.worker == worker and job.fence == fence
 
     def end(self, worker: int, endings: Sequence[Said]) -> list[tuple[int, str]]:
         self.moment += 1
-        return [self._end(self.jobs[each.id], each) for each in endings if self._holds(worker, each.id, each.fence)]
+        return [self._end(self.jobs[each.id], each) for each in endings if self.holds(worker, each.id, each.fence)]
 
     def _end(self, job: Job, said: Said) -> tuple[int, str]:
         free = said.ending in FREE
@@ -344,9 +351,7 @@ class Reference:
     def save(self, worker: int, steps: Sequence[Step]) -> list[tuple[int, str]]:
         self.moment += 1
         known = self.saved(steps)
-        held = [
-            each for each in steps if self._holds(worker, each.id, each.fence) and (each.id, each.name) not in known
-        ]
+        held = [each for each in steps if self.holds(worker, each.id, each.fence) and (each.id, each.name) not in known]
         for each in held:
             earlier = [step.generation for step in self.steps if (step.id, step.name) == (each.id, each.name)]
             self.steps.append(replace(each, generation=max(earlier, default=0) + 1))

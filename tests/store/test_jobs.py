@@ -258,6 +258,17 @@ class TestClaim:
 
         assert [(each.id, each.walked_to) for each in rows] == [(None, None)]
 
+    def test_of_those_that_were_there_when_an_executor_died_one_at_a_time_is_given_out(self, db: Hand) -> None:
+        worker, other = db.hello(), db.hello()
+        suspects = db.enqueue(3)
+        db.claim(worker)
+        db.ask(jobs.bury(worker, [Blame(id, "crashed") for id in suspects], reason="signal 9", error="killed"))
+        healthy = db.enqueue(2)
+
+        assert [each.id for each in db.claim(other)] == [suspects[0], *healthy]
+        assert [each.id for each in db.claim(other)] == [suspects[1]]
+        assert [each.id for each in db.claim(other)] == [suspects[2]]
+
     def test_why_it_was_queued_is_over_once_it_runs(self, db: Hand) -> None:
         worker = db.hello()
         claim = db.claimed(worker)
@@ -692,7 +703,10 @@ class TestRecover:
 
         assert [each.id for each in recovered] == ids
         assert [db.job(id).run_at for id in ids] == before
-        assert [each.id for each in db.claim(other)] == ids + later
+        # Each will run alone, so each is given out alone, in its old turn and beside those that came after.
+        assert [each.id for each in db.claim(other)] == [ids[0], *later]
+        assert [each.id for each in db.claim(other)] == [ids[1]]
+        assert [each.id for each in db.claim(other)] == [ids[2]]
 
     def test_nothing_is_taken_from_a_live_worker_however_long_a_job_takes(self, db: Hand) -> None:
         worker = db.hello()

@@ -18,29 +18,31 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
-    Bundle,
-    MultipleResults,
     RuleBasedStateMachine,
-    consumes,
     initialize,
-    multiple,
     precondition,
     rule,
     run_state_machine_as_test,
 )
 from store_hand import Hand, checkpoint
+from store_reference import ENDED
 from store_twin import Twin, distinct, ending
 
 from retoma.model import Claim, Ended
 from retoma.store import checkpoints, jobs, queues, workers
 from retoma.store.jobs import Blame
 
-EXAMPLES = int(os.environ.get("MODEL_EXAMPLES", "400"))
+EXAMPLES = int(os.environ.get("MODEL_EXAMPLES", "300"))
 STEPS = 60
 
 WORDS = ("completed", "skipped", "review", "cancelled", "failed", "failed", "postponed", "waiting", "released")
-BLAMES = (None, "crashed", "timeout", "cancelled")
-STEP_NAMES = ("chapter/1", "chapter/2", "total")
+BLAMES = (None, "crashed", "crashed", "timeout", "cancelled")
+STEP_NAMES = ("chapter/1", "total")
+
+# A story picks by number among those who are there; mostly one that is alive, held or waiting, at times any other.
+PICK = st.integers(0, 11)
+USUAL = st.sampled_from((True, True, True, False))
+DELAYS = st.sampled_from((None, 0.0, 0.0, 50.0, 550.0))
 
 
 @dataclass(frozen=True)
@@ -51,198 +53,277 @@ class Held:
     claim: Claim
 
 
+def holding(story: Story) -> bool:
+    return bool(story.claims)
+
+
 class Story(RuleBasedStateMachine):
     """Any order of what workers, supervisors, people and time may do."""
 
     hand: ClassVar[Hand]
     told: ClassVar[int] = 0
 
-    workers: Bundle[int] = Bundle("workers")
-    jobs: Bundle[int] = Bundle("jobs")
-    claims: Bundle[Held] = Bundle("claims")
-    endings: Bundle[tuple[int, Ended]] = Bundle("endings")
-
-    @initialize(target=workers)
-    def begin(self) -> MultipleResults[int]:
+    @initialize()
+    def begin(self) -> None:
         self.twin = Twin(self.hand)
         self.lanes: list[tuple[str, int] | None] = [None]
         for name, at_once in (("wide", None), ("narrow", 1), ("pair", 2)):
             self.lanes.append((name, self.twin.lane(name, at_once)))
-        return multiple(self.twin.hello(), self.twin.hello())
+        self.claims: list[Held] = []
+        self.endings: list[tuple[int, Ended]] = []
+        self.twin.hello()
+        self.twin.hello()
 
-    def _count(self) -> None:
+    def _tell(self) -> Twin:
         type(self).told += 1
+        return self.twin
+
+    def _worker(self, pick: int, usual: bool) -> int:
+        among = self._alive() if usual else []
+        among = among or sorted(self.twin.reference.workers)
+        return among[pick % len(among)]
+
+    def _alive(self) -> list[int]:
+        return [id for id, worker in sorted(self.twin.reference.workers.items()) if not worker.stopped]
+
+    def _held(self, pick: int, usual: bool) -> Held:
+        reference = self.twin.reference
+        among = [
+            each for each in self.claims if usual and reference.holds(each.worker, each.claim.id, each.claim.fence)
+        ]
+        among = among or self.claims
+        return among[-1 - pick % len(among)]
+
+    def _jobs(self, picks: list[int], states: tuple[str, ...]) -> list[int]:
+        known = self.twin.reference.jobs
+        among = sorted(id for id in known if known[id].state in states) or sorted(known)
+        return list(dict.fromkeys(among[-1 - pick % len(among)] for pick in picks))
 
     # — workers and time —
 
-    @precondition(lambda self: len(self.twin.reference.workers) < 8)
-    @rule(target=workers)
-    def another_worker_starts(self) -> int:
-        self._count()
-        return self.twin.hello()
+    @precondition(lambda self: len(self._alive()) < 3)
+    @rule()
+    def another_worker_starts(self) -> None:
+        self._tell().hello()
 
-    @rule(ids=st.lists(workers, min_size=1, max_size=3, unique=True))
-    def workers_beat(self, ids: list[int]) -> None:
-        self._count()
-        self.twin.beat(*ids)
+    @rule(picks=st.lists(PICK, max_size=2), usual=USUAL)
+    def workers_beat(self, picks: list[int], usual: bool) -> None:
+        self._tell().beat(*{*self._alive(), *(self._worker(pick, usual) for pick in picks)})
 
-    @rule(hundreds=st.sampled_from((1, 2, 3, 10)))
+    @rule(hundreds=st.sampled_from((1, 1, 2, 3, 10)))
     def time_passes(self, hundreds: int) -> None:
-        self._count()
-        self.twin.tick(100.0 * hundreds)
+        self._tell().tick(100.0 * hundreds)
 
-    @rule(paused=st.booleans())
+    @rule(hundreds=st.sampled_from((1, 3, 10)))
+    def time_passes_and_all_but_one_beat(self, hundreds: int) -> None:
+        self._tell().tick(100.0 * hundreds)
+        self.twin.beat(*self._alive()[1:])
+
+    @rule(paused=st.sampled_from((False, False, True)))
     def the_queue_is_paused_or_goes_on(self, paused: bool) -> None:
-        self._count()
-        self.twin.pause(paused)
+        self._tell().pause(paused)
 
     # — jobs come and are taken —
 
     @rule(
-        target=jobs,
         number=st.integers(1, 4),
         lane=st.integers(0, 3),
         priority=st.integers(-1, 1),
         delay=st.sampled_from((0.0, 0.0, 50.0, 150.0)),
-        max_attempts=st.integers(1, 4),
+        max_attempts=st.integers(1, 6),
     )
-    def jobs_are_queued(
-        self, number: int, lane: int, priority: int, delay: float, max_attempts: int
-    ) -> MultipleResults[int]:
-        self._count()
-        return multiple(
-            *self.twin.enqueue(number, lane=self.lanes[lane], priority=priority, delay=delay, max_attempts=max_attempts)
-        )
+    def jobs_are_queued(self, number: int, lane: int, priority: int, delay: float, max_attempts: int) -> None:
+        self._tell().enqueue(number, lane=self.lanes[lane], priority=priority, delay=delay, max_attempts=max_attempts)
 
-    @rule(target=jobs, lane=st.integers(0, 3))
-    def a_job_waits_too_long(self, lane: int) -> MultipleResults[int]:
-        self._count()
-        ids = self.twin.enqueue(lane=self.lanes[lane], expires=50.0)
+    @rule(lane=st.integers(0, 3))
+    def a_job_waits_too_long(self, lane: int) -> None:
+        self._tell().enqueue(lane=self.lanes[lane], expires=50.0)
         self.twin.tick(100.0)
-        return multiple(*ids)
 
-    @rule(target=claims, worker=workers, limit=st.integers(1, 6), after=st.integers(0, 3), heard=st.booleans())
-    def a_worker_claims(self, worker: int, limit: int, after: int, heard: bool) -> MultipleResults[Held]:
-        self._count()
-        behind = self.lanes[after]
-        token = uuid4()
-        claims = self.twin.claim(worker, limit, after=behind[1] if behind else 0, token=token)
-        if not heard:  # the acknowledgement was lost: what was taken is found by the token
+    @rule(pick=PICK, usual=USUAL, limit=st.integers(1, 6), after=st.integers(0, 3), heard=st.booleans())
+    def a_worker_claims(self, pick: int, usual: bool, limit: int, after: int, heard: bool) -> None:
+        worker, behind, token = self._worker(pick, usual), self.lanes[after], uuid4()
+        claims = self._tell().claim(worker, limit, after=behind[1] if behind else 0, token=token)
+        if not heard:  # the acknowledgement was lost: what was taken is found by the token, and by its owner
             claims = self.twin.adopt(worker, token)
-        return multiple(*(Held(worker, each) for each in claims))
+            self.twin.adopt(self._worker(pick + 1, usual), token)
+        self.claims += [Held(worker, each) for each in claims]
 
     # — steps —
 
-    @rule(held=claims, name=st.sampled_from(STEP_NAMES), value=st.integers(0, 1))
-    def a_step_is_saved(self, held: Held, name: str, value: int) -> None:
-        self._count()
-        new = checkpoint(held.claim, name, str(value))
-        self.twin.save(held.worker, new)
-        self.twin.saved(new)
+    @precondition(holding)
+    @rule(pick=PICK, usual=USUAL, name=st.sampled_from(STEP_NAMES), value=st.integers(0, 1))
+    def a_step_is_saved(self, pick: int, usual: bool, name: str, value: int) -> None:
+        held = self._held(pick, usual)
+        self._tell().save(held.worker, checkpoint(held.claim, name, str(value)))
+        for each in (0, 1):
+            self.twin.saved(checkpoint(held.claim, name, str(each)))
 
-    @rule(many=st.lists(claims, min_size=2, max_size=3), names=st.lists(st.sampled_from(STEP_NAMES), min_size=3))
-    def several_steps_are_saved_at_once(self, many: list[Held], names: list[str]) -> None:
-        self._count()
-        news = {(held.claim.id, name): checkpoint(held.claim, name) for held, name in zip(many, names, strict=False)}
-        self.twin.save(many[0].worker, *news.values())
+    @precondition(holding)
+    @rule(picks=st.lists(PICK, min_size=2, max_size=3), usual=USUAL, name=st.sampled_from(STEP_NAMES))
+    def several_steps_are_saved_at_once(self, picks: list[int], usual: bool, name: str) -> None:
+        many = [self._held(pick, usual) for pick in picks]
+        claims = distinct(each.claim for each in many)
+        self._tell().save(many[0].worker, *(checkpoint(each, name) for each in claims))
 
-    @rule(held=claims, name=st.sampled_from(STEP_NAMES), off=st.sampled_from((-1, 1)))
-    def a_step_is_saved_with_a_fence_that_was_never_given(self, held: Held, name: str, off: int) -> None:
-        self._count()
-        new = checkpoint(held.claim, name)
-        new.fence += off
-        self.twin.save(held.worker, new)
+    @precondition(holding)
+    @rule(pick=PICK, name=st.sampled_from(STEP_NAMES), off=st.sampled_from((-1, 1)))
+    def a_step_is_saved_with_a_fence_that_is_not_its_own(self, pick: int, name: str, off: int) -> None:
+        held = self._held(pick, usual=True)
+        claim = replace(held.claim, fence=held.claim.fence + off)
+        self._tell().save(held.worker, checkpoint(claim, name))
+        self.twin.saved(checkpoint(claim, name))
+
+    @precondition(holding)
+    @rule(pick=PICK, other=PICK, name=st.sampled_from(STEP_NAMES))
+    def somebody_saves_a_step_of_another(self, pick: int, other: int, name: str) -> None:
+        self._tell().save(self._worker(other, usual=True), checkpoint(self._held(pick, usual=True).claim, name))
 
     # — endings —
 
-    @rule(
-        target=endings,
-        held=consumes(claims),
-        word=st.sampled_from(WORDS),
-        again=st.booleans(),
-        delay=st.sampled_from((None, 0.0, 50.0, 150.0)),
-    )
-    def an_attempt_ends(self, held: Held, word: str, again: bool, delay: float | None) -> tuple[int, Ended]:
-        self._count()
+    @precondition(holding)
+    @rule(pick=PICK, usual=USUAL, word=st.sampled_from(WORDS), again=st.booleans(), delay=DELAYS)
+    def an_attempt_ends(self, pick: int, usual: bool, word: str, again: bool, delay: float | None) -> None:
+        held = self._held(pick, usual)
         how = ending(held.claim, word, again=again, delay=delay)
-        self.twin.end(held.worker, how)
-        return held.worker, how
+        self._tell().end(held.worker, how)
+        self.endings.append((held.worker, how))
 
-    @rule(many=st.lists(claims, min_size=2, max_size=4), words=st.lists(st.sampled_from(WORDS), min_size=4))
-    def several_attempts_end_at_once(self, many: list[Held], words: list[str]) -> None:
-        self._count()
+    @precondition(holding)
+    @rule(pick=PICK)
+    def a_job_waits_for_a_signal(self, pick: int) -> None:
+        held = self._held(pick, usual=True)
+        self._tell().end(held.worker, ending(held.claim, "waiting", delay=550.0))
+
+    @precondition(holding)
+    @rule(picks=st.lists(PICK, min_size=2, max_size=4), usual=USUAL, words=st.lists(st.sampled_from(WORDS), min_size=4))
+    def several_attempts_end_at_once(self, picks: list[int], usual: bool, words: list[str]) -> None:
+        many = [self._held(pick, usual) for pick in picks]
         claims = distinct(each.claim for each in many)
-        self.twin.end(
-            many[0].worker, *(ending(each, word, delay=0.0) for each, word in zip(claims, words, strict=False))
-        )
+        how = [ending(each, word, delay=0.0) for each, word in zip(claims, words, strict=False)]
+        self._tell().end(many[0].worker, *how)
 
-    @rule(said=endings)
-    def an_ending_is_said_again(self, said: tuple[int, Ended]) -> None:
-        self._count()
-        worker, how = said
-        self.twin.end(worker, how)
+    @precondition(lambda self: self.endings)
+    @rule(pick=PICK, word=st.sampled_from(WORDS))
+    def an_ending_is_said_again(self, pick: int, word: str) -> None:
+        worker, how = self.endings[-1 - pick % len(self.endings)]
+        self._tell().end(worker, how)
         self.twin.ended(how)
+        self.twin.ended(ending(how.claim, word))
 
-    @rule(held=claims, word=st.sampled_from(WORDS), off=st.sampled_from((-1, 1)))
-    def an_ending_comes_with_a_fence_that_was_never_given(self, held: Held, word: str, off: int) -> None:
-        self._count()
-        self.twin.end(held.worker, ending(replace(held.claim, fence=held.claim.fence + off), word))
+    @precondition(holding)
+    @rule(pick=PICK, word=st.sampled_from(WORDS), off=st.sampled_from((-1, 1)))
+    def an_ending_comes_with_a_fence_that_is_not_its_own(self, pick: int, word: str, off: int) -> None:
+        held = self._held(pick, usual=True)
+        self._tell().end(held.worker, ending(replace(held.claim, fence=held.claim.fence + off), word))
 
-    @rule(held=claims, other=workers, word=st.sampled_from(WORDS))
-    def somebody_ends_the_job_of_another(self, held: Held, other: int, word: str) -> None:
-        self._count()
-        if other != held.worker:
-            self.twin.end(other, ending(held.claim, word))
+    @precondition(holding)
+    @rule(pick=PICK, other=PICK, word=st.sampled_from(WORDS))
+    def somebody_ends_the_job_of_another(self, pick: int, other: int, word: str) -> None:
+        held, worker = self._held(pick, usual=True), self._worker(other, usual=True)
+        if worker != held.worker:
+            self._tell().end(worker, ending(held.claim, word))
 
     # — those who are gone —
 
     @rule(limit=st.sampled_from((1, 20)))
     def silent_workers_are_swept(self, limit: int) -> None:
-        self._count()
-        self.twin.recover(limit)
+        self._tell().recover(limit)
 
+    @precondition(holding)
     @rule(
-        worker=workers,
-        blames=st.lists(st.sampled_from(BLAMES), min_size=4, max_size=4),
-        delay=st.sampled_from((0.0, 50.0)),
+        pick=PICK, blames=st.lists(st.sampled_from(BLAMES), min_size=4, max_size=4), delay=st.sampled_from((0.0, 50.0))
     )
-    def a_worker_is_buried(self, worker: int, blames: list[str | None], delay: float) -> None:
-        self._count()
+    def a_worker_is_buried(self, pick: int, blames: list[str | None], delay: float) -> None:
+        worker = self._held(pick, usual=True).worker
         held = self.twin.reference.held_by(worker)
         blamed = [Blame(job.id, word, "total", delay) for job, word in zip(held, blames, strict=False) if word]
-        self.twin.bury(worker, blamed)
+        self._tell().bury(worker, blamed)
+
+    @precondition(holding)
+    @rule(pick=PICK, seconds=st.sampled_from((0.0, 300.0)))
+    def a_job_takes_its_worker_down(self, pick: int, seconds: float) -> None:
+        held = self._held(pick, usual=True)
+        if seconds:
+            self._tell().tick(seconds)
+            self.twin.recover()
+        else:
+            self._tell().bury(held.worker, [Blame(held.claim.id, "crashed")])
+        self.twin.hello()
+
+    # — short lives, so that there is always something that has begun, waits or has ended —
+
+    @rule(
+        words=st.lists(st.sampled_from(WORDS), min_size=1, max_size=3),
+        again=st.booleans(),
+        delay=DELAYS,
+        meanwhile=st.sampled_from((None, None, "cancel", "signal")),
+        afterwards=st.sampled_from((None, "signal", "retry")),
+    )
+    def a_worker_takes_and_ends(
+        self, words: list[str], again: bool, delay: float | None, meanwhile: str | None, afterwards: str | None
+    ) -> None:
+        twin, worker = self._tell(), self.twin.hello()
+        if len(self.twin.reference.jobs) < 4:
+            twin.enqueue(len(words))
+        claims = twin.claim(worker, len(words))
+        for claim, word in zip(claims, words, strict=False):
+            self._do(meanwhile, claim.id)
+            how = ending(claim, word, again=again, delay=delay)
+            twin.end(worker, how)
+            self.endings.append((worker, how))
+            self._do(afterwards, claim.id)
+        twin.bury(worker)
+
+    def _do(self, deed: str | None, id: int) -> None:
+        match deed:
+            case "cancel":
+                self.twin.cancel(id)
+            case "signal":
+                self.twin.signal(id, "approved")
+            case "retry":
+                self.twin.retry(id)
+
+    @rule(times=st.integers(1, 3), limit=st.integers(1, 3))
+    def workers_crash_in_a_row(self, times: int, limit: int) -> None:
+        self._tell()
+        for _ in range(times):
+            worker = self.twin.hello()
+            claims = self.twin.claim(worker, limit)
+            self.twin.bury(worker, [Blame(each.id, "crashed") for each in claims])
 
     @rule()
     def late_jobs_expire(self) -> None:
-        self._count()
-        self.twin.expire()
+        self._tell().expire()
 
     # — people —
 
-    @rule(ids=st.lists(jobs, min_size=1, max_size=3, unique=True))
-    def somebody_cancels(self, ids: list[int]) -> None:
-        self._count()
-        self.twin.cancel(*ids)
+    @precondition(lambda self: self.twin.reference.jobs)
+    @rule(picks=st.lists(PICK, min_size=1, max_size=3), running=st.booleans())
+    def somebody_cancels(self, picks: list[int], running: bool) -> None:
+        self._tell().cancel(*self._jobs(picks, ("running",) if running else ("queued", "running", "completed")))
 
-    @rule(ids=st.lists(jobs, min_size=1, max_size=3, unique=True), attempts=st.sampled_from((None, 1, 2)))
-    def somebody_retries(self, ids: list[int], attempts: int | None) -> None:
-        self._count()
-        self.twin.retry(*ids, attempts=attempts)
+    @precondition(lambda self: self.twin.reference.jobs)
+    @rule(picks=st.lists(PICK, min_size=1, max_size=3), attempts=st.sampled_from((None, 1, 2)))
+    def somebody_retries(self, picks: list[int], attempts: int | None) -> None:
+        self._tell().retry(*self._jobs(picks, tuple(ENDED)), attempts=attempts)
 
-    @rule(id=jobs)
-    def somebody_restarts(self, id: int) -> None:
-        self._count()
-        self.twin.restart(id)
+    @precondition(lambda self: self.twin.reference.jobs)
+    @rule(pick=PICK)
+    def somebody_restarts(self, pick: int) -> None:
+        self._tell().restart(*self._jobs([pick], tuple(ENDED)))
 
-    @rule(id=jobs, name=st.sampled_from(("approved", "paid")))
-    def somebody_signals(self, id: int, name: str) -> None:
-        self._count()
-        self.twin.signal(id, name)
+    @precondition(lambda self: self.twin.reference.jobs)
+    @rule(pick=PICK, name=st.sampled_from(("approved", "paid")), waiting=st.booleans())
+    def somebody_signals(self, pick: int, name: str, waiting: bool) -> None:
+        known = self.twin.reference.jobs.values()
+        wait = sorted(job.id for job in known if job.state == "queued" and job.reason == "waiting")
+        [id] = [wait[pick % len(wait)]] if waiting and wait else self._jobs([pick], ("running", "queued", "failed"))
+        self._tell().signal(id, name)
 
     @rule(older_than=st.sampled_from((250.0, 1050.0)))
     def old_jobs_are_pruned(self, older_than: float) -> None:
-        self._count()
-        self.twin.prune(older_than)
+        self._tell().prune(older_than)
 
 
 def story_with(hand: Hand) -> type[Story]:

@@ -64,7 +64,8 @@ select job.id, job.key, job.state, false as new
 -- name: claim
 -- Rows that another worker holds are skipped, not waited for: two workers never take the same job and never
 -- queue behind each other. Lanes take turns: the walk visits the lanes that have waiting jobs, beginning after
--- the lane served last, takes a share of each, and the turns decide. The pick is materialised, so no plan can
+-- the lane served last, takes a share of each, and the turns decide. Of the jobs that were there when an executor
+-- died, one at a time is given out, for it will run alone. The pick is materialised, so no plan can
 -- take more than the limit. One row comes back even when nothing is ready: it says how far the walk came.
 with recursive
 open_queue as materialized (
@@ -142,10 +143,12 @@ line as materialized (
 ready as materialized (
     select line.lane_id, line.limited, job.id, job.priority, job.run_at,
            row_number() over (partition by line.queue, line.lane_id
-                              order by job.priority, job.run_at, job.id) as turn
+                              order by job.priority, job.run_at, job.id) as turn,
+           job.crashes = 0 or row_number() over (partition by job.crashes > 0
+                                                 order by job.priority, job.run_at, job.id) = 1 as fit
       from line
      cross join lateral (
-           select job.id, job.priority, job.run_at
+           select job.id, job.priority, job.run_at, job.crashes
              from retoma.jobs as job
             where job.state = 'queued'
               and job.queue = line.queue
@@ -162,6 +165,7 @@ pick as materialized (
            row_number() over (order by ready.priority, ready.turn,
                                        ready.lane_id <= %(after_lane)s::bigint, ready.lane_id) as place
       from ready
+     where ready.fit
      order by place
      limit %(limit)s::integer
 ),
