@@ -88,6 +88,14 @@ async def nap(seconds: float, run: Run) -> str:
     return "rested"
 
 
+@pipeline("plain", queue="work", retry=SOON)
+async def plain(seconds: float, run: Run) -> str:
+    """No steps: only its ending is written down."""
+    mark(run, "plain")
+    await asyncio.sleep(seconds)
+    return run.token
+
+
 @pipeline("flaky", queue="work", retry=SOON)
 async def flaky(number: int, run: Run) -> int:
     mark(run, "flaky")
@@ -239,7 +247,7 @@ async def parsing(how: str, run: Run) -> int:
 
 
 PIPELINES = [
-    tally, effect, elsewhere, five, nap, flaky, hopeless, blocking, burning, holding, hanging, stubborn, polite,
+    tally, plain, effect, elsewhere, five, nap, flaky, hopeless, blocking, burning, holding, hanging, stubborn, polite,
     cancels_itself, poison, parsing,
 ]  # fmt: skip
 

@@ -191,9 +191,9 @@ async def test_an_app_that_only_the_executors_cannot_load_ends_the_worker_once(f
 async def test_an_idle_worker_is_measured(fleet: Fleet, figure: Callable[[str, object], None]) -> None:
     member = fleet.start("ana", lease_seconds=60, heartbeat_seconds=10, sweep_seconds=5, poll_seconds=1)
     await member.ready()
-    await asyncio.sleep(2)
+    await asyncio.sleep(1.5)
     before, began = member.processor_seconds(), time.monotonic()
-    await asyncio.sleep(4)
+    await asyncio.sleep(3)
     used, passed = member.processor_seconds() - before, time.monotonic() - began
 
     figure("processor_share_when_idle", round(used / passed, 4))

@@ -141,20 +141,26 @@ async def test_a_worker_that_was_frozen_past_its_lease_changes_nothing_when_it_w
     fleet: Fleet, oracle: Oracle, app: Retoma
 ) -> None:
     frozen = fleet.start("ana", at_once=4)
-    jobs = [receipt.id for receipt in await app.enqueue_many(crash_app.nap, [2.0] * 4)]
-    await until(has_begun(oracle, jobs, "slow"), what="all four are in their slow step")
+    plain = (await app.enqueue(crash_app.plain, 2.0)).id
+    jobs = [receipt.id for receipt in await app.enqueue_many(crash_app.nap, [2.0] * 3)]
+    await until(has_begun(oracle, jobs, "slow"), what="all are in their slow step")
     (executor,) = frozen.executors()
     frozen.send(signal.SIGSTOP, executors=True)
     other = fleet.start("bruno", at_once=4)
     again = "select count(distinct job) from changes where fence > 1 and state = 'running'"
     await until(lambda: oracle.one(again) == 4, what="the other has claimed each of them")
 
-    # It wakes while the other is in the middle of the same step, and its own sleep is over.
-    frozen.send(signal.SIGCONT, executors=True)
-    await until(oracle.all_ended, what="all jobs end")
+    # It wakes while the other is in the middle of the same work; its own sleep is over, and it wants to write. Its
+    # supervisor, who would end it, wakes a little later.
+    os.kill(executor, signal.SIGCONT)
+    await asyncio.sleep(0.5)
+    frozen.wake()
+    await until(oracle.all_ended, seconds=60, what="all jobs end")
     await until(lambda: frozen.executors() not in ([], [executor]), what="the sleeper's executor is replaced")
 
     assert oracle.states() == {"completed": 4}
+    ended = oracle.one("select output from retoma.jobs where id = %s", plain)
+    assert ended == f"{plain}:{oracle.job(plain)[4]}", "the ending of the one who had lost it was let in"
     finished = [mark for mark in oracle.marks("done") if mark.step == "slow"]
     assert sorted(mark.job for mark in finished) == jobs
     assert all(mark.fence > 1 for mark in finished)
