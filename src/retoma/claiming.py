@@ -42,15 +42,14 @@ class Claiming:
 
     async def claim(self, limit: int) -> list[Claim]:
         """Take what is ready. When one walk does not reach every lane and finds nothing, go on, once around."""
-        began = self._after_lane
-        around = False
+        began, rounds = self._after_lane, 0
         while True:
+            before = self._after_lane
             rows = await self._claim_once(limit)
             self.hungry = len(rows) < limit
-            at_the_start = self._after_lane == 0
-            if rows or not self._walk_cut or (around and (at_the_start or self._after_lane >= began)):
+            rounds += self._after_lane <= before
+            if rows or not self._walk_cut or rounds > 1 or (rounds and self._after_lane >= began):
                 return rows + await self._adopt() if self._doubts else rows
-            around = around or at_the_start
 
     async def _claim_once(self, limit: int) -> list[Claim]:
         token = uuid4()

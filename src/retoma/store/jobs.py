@@ -96,17 +96,8 @@ def claim(
 
 
 def following_lane(after: int, rows: Sequence[Claim]) -> int:
-    """Where the next claim begins its walk: behind the last lane that was served this time around.
-
-    When none ahead was served, behind what a cut walk has visited, so that lanes with nothing ready hide nobody.
-    """
-    last = rows[-1]
-    if last.id is None:  # the row that comes back even when nothing is ready
-        return after if last.walked_to is None else last.walked_to
-    # A walk that was cut and served only lanes it had come around to goes on ahead; at the end there is no ahead.
-    if last.walked_to and not any(row.lane_id > after for row in rows):
-        return last.walked_to
-    return last.lane_id
+    """Where the next claim begins its walk."""
+    return after if rows[-1].walked_to is None else rows[-1].walked_to
 
 
 def adopt(worker_id: int, token: UUID) -> Query[Claim]:

@@ -76,40 +76,45 @@ open_queue as materialized (
        and exists (select from retoma.workers as worker
                     where worker.id = %(worker_id)s::bigint and worker.stopped_at is null)
 ),
-most as materialized (
-    select greatest(64, 4 * count(*)) as lanes from open_queue
-),
-walk (queue, highest, lane_id) as (
-    select open_queue.queue, leg.highest, first.lane_id
-      from open_queue
-     cross join (values (%(after_lane)s::bigint, 9223372036854775807),
-                        (-1::bigint, %(after_lane)s::bigint)) as leg (lowest, highest)
-     cross join lateral (
-           select job.lane_id
-             from retoma.jobs as job
-            where job.state = 'queued'
-              and job.queue = open_queue.queue
-              and job.lane_id > leg.lowest
-              and job.lane_id <= leg.highest
-            order by job.lane_id
-            limit 1) as first
+walk (step, lane_id, again) as (
+    -- Upward from where it begins; at the top once more from the bottom, up to where it began.
+    select 0, %(after_lane)s::bigint, false
     union all
-    select walk.queue, walk.highest, following.lane_id
+    select walk.step + 1, coalesce(following.lane_id, lowest.lane_id), walk.again or following.lane_id is null
       from walk
      cross join lateral (
-           select job.lane_id
-             from retoma.jobs as job
-            where job.state = 'queued'
-              and job.queue = walk.queue
-              and job.lane_id > walk.lane_id
-              and job.lane_id <= walk.highest
-            order by job.lane_id
-            limit 1) as following
+           select min(ahead.lane_id) as lane_id
+             from open_queue
+            cross join lateral (
+                  select job.lane_id
+                    from retoma.jobs as job
+                   where job.state = 'queued'
+                     and job.queue = open_queue.queue
+                     and job.lane_id > walk.lane_id
+                   order by job.lane_id
+                   limit 1) as ahead) as following
+     cross join lateral (
+           select min(below.lane_id) as lane_id
+             from open_queue
+            cross join lateral (
+                  select job.lane_id
+                    from retoma.jobs as job
+                   where following.lane_id is null
+                     and not walk.again
+                     and job.state = 'queued'
+                     and job.queue = open_queue.queue
+                     and job.lane_id > -1
+                   order by job.lane_id
+                   limit 1) as below) as lowest
+     where not walk.again and following.lane_id is not null
+        or coalesce(following.lane_id, lowest.lane_id) <= %(after_lane)s::bigint
 ),
 visited as materialized (
-    select walk.queue, walk.lane_id, walk.highest > %(after_lane)s::bigint as ahead
-      from walk
-     limit (select most.lanes from most)
+    select walked.step, open_queue.queue, walked.lane_id
+      from (select walk.step, walk.lane_id from walk limit 1 + 64) as walked
+      left join retoma.lanes as lane on lane.id = walked.lane_id
+      join open_queue on walked.lane_id = 0 or open_queue.queue = lane.queue
+     where walked.step > 0
 ),
 free_slot as materialized (
     select slot.lane_id, slot.place, row_number() over (partition by slot.lane_id order by slot.place) as turn
@@ -195,19 +200,19 @@ claimed as (
               job.input::text as input, pick.place
 ),
 walked as (
-    -- Where the next walk begins when this one was cut: no farther than the queue that came the least far.
-    select count(*) >= (select most.lanes from most) as cut,
-           coalesce((select min(far.lane_id)
-                       from (select max(ahead.lane_id) as lane_id
-                               from visited as ahead
-                              where ahead.ahead
-                              group by ahead.queue) as far), 0) as lane_id
-      from visited
+    -- Where the next walk begins: behind the lane served last or, when nothing was ready and there are more lanes
+    -- than one walk visits, behind the last of these.
+    select coalesce((select claimed.lane_id
+                       from claimed
+                       join visited on visited.lane_id = claimed.lane_id and visited.queue = claimed.queue
+                      order by visited.step desc
+                      limit 1),
+                    (select visited.lane_id from visited where visited.step = 64 limit 1)) as lane_id
 )
 select claimed.id, claimed.batch_id, claimed.queue, claimed.lane_id, claimed.pipeline, claimed.key,
        claimed.attempt, claimed.max_attempts, claimed.crashes, claimed.fence, claimed.signals,
        claimed.timeout_seconds, claimed.correlation_id, claimed.traceparent, claimed.input,
-       case when walked.cut then walked.lane_id end as walked_to
+       walked.lane_id as walked_to
   from walked
   left join claimed on true
  order by claimed.place;
