@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -14,8 +15,8 @@ import psycopg
 
 from retoma import commands, embedded, notify
 from retoma.commands import Command, Options
-from retoma.database import Database
-from retoma.errors import ConfigurationError
+from retoma.database import TRANSIENT, Database
+from retoma.errors import ConfigurationError, DatabaseUnreachable
 from retoma.front import HINT_SECONDS, Enqueueing, Front, keys_of, prepare
 from retoma.front import reach as reach  # noqa: PLC0414 - the command line comes for it here
 from retoma.join import run_on
@@ -180,7 +181,8 @@ class Retoma:
     async def _hint_late(self, queue: str) -> None:
         self._late_hints.pop(queue, None)
         if self._database is not None:
-            await self._database.all(queues.hint(queue))
+            with contextlib.suppress(*TRANSIENT, DatabaseUnreachable):  # only a hint: workers look by themselves, too
+                await self._database.all(queues.hint(queue))
 
     # — looking —
 

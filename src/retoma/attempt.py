@@ -14,13 +14,15 @@ from typing import Any
 
 from retoma.codec import codec_of
 from retoma.endings import Ending, Postpone, Reject, Review, Skip, ending_in
-from retoma.errors import CheckpointInvalid, ConfigurationError, LeaseLost, Unstorable
+from retoma.errors import CheckpointInvalid, ConfigurationError, DatabaseUnreachable, LeaseLost, Unstorable
 from retoma.model import Claim, Ended
 from retoma.pipeline import Pipeline
 from retoma.run import Run, SyncRun, in_thread
 from retoma.steps import Steps, Suspend
 
 _LONGEST_ERROR = 8000
+_MOST_FREE = 20  # times that a job may be handed back because the database went away
+_AFTER_OUTAGE = 1.0
 _LONGEST_WAIT = 30 * 86_400.0
 
 
@@ -86,6 +88,9 @@ def _ending_of(claim: Claim, pipeline: Pipeline[Any, Any], error: BaseException)
             return _reviewed(ended, value, reason)
         case LeaseLost():
             ended.ending, ended.reason = "released", "lease"
+        case DatabaseUnreachable() if claim.fence - claim.attempt < _MOST_FREE:
+            # Not the handler's fault: it costs no attempt, as long as it does not go on for ever.
+            ended.ending, ended.reason, ended.delay = "postponed", "database", _AFTER_OUTAGE
         case Ending() as other:
             ended.reason, ended.error = "rejected", str(other)
         case _:

@@ -30,6 +30,16 @@ LOST = (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout)
 TRANSIENT = (*LOST, pg.SerializationFailure, pg.DeadlockDetected)
 """What may go well a moment later."""
 
+_GONE = frozenset({"57P01", "57P02", "57P03"})  # the server stops, has crashed, or is starting
+
+
+def is_lost(error: Exception) -> bool:
+    """Whether *error* says that the connection went away, rather than that a statement failed on it."""
+    if not isinstance(error, psycopg.OperationalError):
+        return isinstance(error, LOST)
+    return error.sqlstate is None or error.sqlstate.startswith("08") or error.sqlstate in _GONE
+
+
 # The statements of a worker are short walks along an index. A plan made while the tables were empty would read
 # them whole once they are full, and be kept: so on a worker's own connections the planner is not offered that.
 _HOT = "-c enable_seqscan=off -c enable_hashjoin=off -c enable_mergejoin=off -c enable_bitmapscan=off -c jit=off"

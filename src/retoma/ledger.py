@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import psycopg
 
-from retoma.database import TRANSIENT, Database, SyncDatabase, fetch, fetch_sync, jitter
+from retoma.database import LOST, TRANSIENT, Database, SyncDatabase, fetch, fetch_sync, is_lost, jitter
 from retoma.errors import DatabaseUnreachable, LeaseLost, Unstorable
 from retoma.model import Claim, Ended, NewCheckpoint, Saved
 from retoma.query import Query
@@ -88,11 +88,15 @@ class Ledger:
     async def transact(
         self, checkpoint: Callable[[Any], NewCheckpoint], function: Callable[[AsyncConnection], Awaitable[Any]]
     ) -> None:
-        async with self._transactions.transaction() as connection:
-            new = checkpoint(await function(connection))
-            if not await fetch(connection, checkpoints.save(self._worker_id, [new])):
-                self._tell_lost(new.job_id)
-                raise lease_lost(new)
+        made: list[NewCheckpoint] = []
+        try:
+            async with self._transactions.transaction() as connection:
+                made.append(checkpoint(await function(connection)))
+                if not await fetch(connection, checkpoints.save(self._worker_id, made)):
+                    self._tell_lost(made[0].job_id)
+                    raise lease_lost(made[0])
+        except LOST as error:
+            await self._committed(made, error)
 
     async def transact_sync(
         self, checkpoint: Callable[[Any], NewCheckpoint], function: Callable[[SyncConnection], Any]
@@ -100,14 +104,29 @@ class Ledger:
         database = self._blocking()
         loop = asyncio.get_running_loop()
 
+        made: list[NewCheckpoint] = []
+
         def whole() -> None:
             with database.connection() as connection, connection.transaction():
-                new = checkpoint(function(connection))
-                if not fetch_sync(connection, checkpoints.save(self._worker_id, [new])):
-                    loop.call_soon_threadsafe(self._tell_lost, new.job_id)
-                    raise lease_lost(new)
+                made.append(checkpoint(function(connection)))
+                if not fetch_sync(connection, checkpoints.save(self._worker_id, made)):
+                    loop.call_soon_threadsafe(self._tell_lost, made[0].job_id)
+                    raise lease_lost(made[0])
 
-        await asyncio.to_thread(whole)
+        try:
+            await asyncio.to_thread(whole)
+        except LOST as error:
+            await self._committed(made, error)
+
+    async def _committed(self, made: Sequence[NewCheckpoint], error: Exception) -> None:
+        """The connection went away during a transaction: come back when it had been committed all the same."""
+        if not is_lost(error):
+            raise error
+        if not made or not await self._database.persist(checkpoints.saved(made)):
+            raise DatabaseUnreachable(
+                "The connection to the database was lost in the middle of a transaction; nothing of it was kept.",
+                next="The job is tried again by itself.",
+            ) from error
 
     def _blocking(self) -> SyncDatabase:
         if self._sync is None:

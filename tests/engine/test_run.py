@@ -674,3 +674,30 @@ async def test_two_executors_never_run_the_same_job(app_with: AppWith) -> None:
     assert sorted(runs) == list(range(300))
     assert sum(shares) == 300
     assert min(shares) > 0
+
+
+async def test_a_transaction_whose_connection_is_cut_costs_no_attempt(
+    app_with: AppWith, psql: psycopg.Connection
+) -> None:
+    cuts: list[int] = []
+
+    async def write(connection: psycopg.AsyncConnection) -> int:
+        if not cuts:
+            cuts.append(1)
+            psql.execute("select pg_terminate_backend(%s)", [connection.info.backend_pid])
+        await connection.execute("select 1")
+        return 1
+
+    @pipeline("cut", retry=Retry(attempts=1))
+    async def cut(_: None, run: Run) -> int:
+        return await run.transact("write", write)
+
+    app = await app_with(cut)
+    receipt = await app.enqueue(cut, None)
+    await drain(app)
+    handed_back = await app.job(receipt.id)
+    await age(app, receipt.id, seconds=5)
+    await drain(app)
+
+    assert (handed_back.state, handed_back.reason, handed_back.attempt) == (JobState.QUEUED, "database", 0)
+    assert (await app.job(receipt.id)).state == JobState.COMPLETED
