@@ -9,7 +9,7 @@ import psycopg
 from retoma.commands import Command
 from retoma.database import fetch, fetch_sync
 from retoma.errors import ConfigurationError
-from retoma.query import Query, numbered
+from retoma.query import Array, Query, numbered
 
 T = TypeVar("T")
 
@@ -68,8 +68,14 @@ def _lends(connection: object) -> bool:
 
 async def _asyncpg(connection: Any, query: Query[T]) -> list[T]:
     text, names = numbered(query.sql)
-    rows = await connection.fetch(text, *(query.params[name] for name in names))
+    rows = await connection.fetch(text, *_listed(query, names))
     return [query.row(*row.values()) for row in rows]
+
+
+def _listed(query: Query[T], names: tuple[str, ...]) -> tuple[Any, ...]:
+    """The parameters in order; asyncpg writes arrays from lists, not from their text."""
+    values = (query.params[name] for name in names)
+    return tuple(list(each.values) if isinstance(each, Array) else each for each in values)
 
 
 def _sqlalchemy(connection: Any, query: Query[T]) -> list[T]:
@@ -77,7 +83,7 @@ def _sqlalchemy(connection: Any, query: Query[T]) -> list[T]:
         connection = connection.connection()
     if connection.dialect.driver == "asyncpg":
         text, names = numbered(query.sql)
-        result = connection.exec_driver_sql(text, tuple(query.params[name] for name in names))
+        result = connection.exec_driver_sql(text, _listed(query, names))
     else:
         result = connection.exec_driver_sql(query.sql, dict(query.params))
     return [query.row(*row) for row in result.fetchall()]

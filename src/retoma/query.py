@@ -31,12 +31,21 @@ def load(package: str, file: str) -> dict[str, str]:
     return {name: body.strip() for name, body in zip(parts[1::2], parts[2::2], strict=True)}
 
 
-def array(values: Sequence[object]) -> str:
+class Array(str):
+    """PostgreSQL's own text for an array, and the *values* themselves for a driver that wants to write it."""
+
+    __slots__ = ("values",)
+    values: Sequence[object]
+
+
+def array(values: Sequence[object]) -> Array:
     """PostgreSQL's own text for an array of numbers, truths, times or texts.
 
     The driver looks at each element of a list; on the way of every job that is the largest single cost.
     """
-    return "{" + ",".join(["NULL" if each is None else _quoted(each) for each in values]) + "}"
+    text = Array("{" + ",".join(["NULL" if each is None else _quoted(each) for each in values]) + "}")
+    text.values = values
+    return text
 
 
 def _quoted(value: object) -> str:

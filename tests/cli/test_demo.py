@@ -3,10 +3,13 @@
 import dataclasses
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -87,14 +90,12 @@ def running(folder: Path) -> list[str]:
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """A place for temporary folders that the server's account can pass through."""
-    place = tmp_path / "temporary"
-    place.mkdir()
-    for each in (place, *place.parents):
-        if each.owner() == tmp_path.owner() and str(each).startswith(str(tmp_path.parents[1])):
-            each.chmod(0o755)
-    return place
+def folder() -> Iterator[Path]:
+    """A place for temporary folders that the server's account can pass through; pytest's own is closed to it."""
+    place = Path(tempfile.mkdtemp(prefix="retoma-demo-test-"))
+    place.chmod(0o755)
+    yield place
+    shutil.rmtree(place, ignore_errors=True)
 
 
 @pytest.mark.crash

@@ -117,7 +117,7 @@ async def durable_steps(jobs: int) -> Figures:
 
 
 async def recovery(jobs: int) -> Figures:
-    """Seconds from kill -9 of an executor until its jobs are claimed again, its supervisor alive."""
+    """Seconds from kill -9 of an executor until its jobs can be claimed again, its supervisor alive."""
     await app.enqueue_many(nap, [600.0] * jobs)
     with worker(app.database.url, at_once=jobs):
         await _until(lambda now: now.running >= jobs)
@@ -126,7 +126,7 @@ async def recovery(jobs: int) -> Figures:
         since = (await app.fetch(figures.clock()))[0]
         _kill(alive[0].pid)
         async with asyncio.timeout(60):
-            while (again := (await app.fetch(figures.claimed_again(since)))[0]).jobs < jobs:
+            while (again := (await app.fetch(figures.given_back(since)))[0]).jobs < jobs:
                 await asyncio.sleep(0.05)
         for job in await app.jobs(state="running", limit=jobs):
             await app.cancel(job.id)

@@ -19,7 +19,7 @@ class Pace(NamedTuple):
 
 
 class Again(NamedTuple):
-    """Jobs that were claimed a second time, and how long after the kill."""
+    """Jobs that were given back, and how long after the kill."""
 
     jobs: int
     first_seconds: float | None
@@ -49,8 +49,8 @@ def pace() -> Query[Pace]:
     return Query(SQL["pace"], Pace)
 
 
-def claimed_again(since: datetime) -> Query[Again]:
-    return Query(SQL["claimed_again"], Again, {"since": since})
+def given_back(since: datetime) -> Query[Again]:
+    return Query(SQL["given_back"], Again, {"since": since})
 
 
 def clock() -> Query[datetime]:

@@ -62,9 +62,9 @@ def enqueue(
         "timeout": order.timeout,
         "correlation_id": order.correlation_id,
         "traceparent": order.traceparent,
-        "inputs": list(inputs),
-        "keys": list(keys),
-        "lanes": list(lanes),
+        "inputs": array(inputs),
+        "keys": array(keys),
+        "lanes": array(lanes),
         "notify": notify,
     }
     return Query(SQL["enqueue"], Receipt, params)

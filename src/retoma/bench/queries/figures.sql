@@ -13,21 +13,21 @@ select count(*) as jobs,
   from retoma.jobs as job
  where job.state = 'completed';
 
--- name: claimed_again
--- How long after a moment the first and the last of the abandoned jobs were claimed by somebody else.
+-- name: given_back
+-- How long after a moment the first and the last of the abandoned jobs could be claimed again.
 select count(*) as jobs,
-       extract(epoch from min(job.claimed_at) - %(since)s::timestamptz)::float8 as first_seconds,
-       extract(epoch from max(job.claimed_at) - %(since)s::timestamptz)::float8 as last_seconds
-  from retoma.jobs as job
- where job.fence > 1;
+       extract(epoch from min(attempt.ended_at) - %(since)s::timestamptz)::float8 as first_seconds,
+       extract(epoch from max(attempt.ended_at) - %(since)s::timestamptz)::float8 as last_seconds
+  from retoma.attempts as attempt
+ where attempt.ending = 'crashed';
 
 -- name: clock
 select clock_timestamp() as now;
 
 -- name: counts
-select count(*) filter (where job.state = 'completed') as completed,
-       count(*) filter (where job.state = 'running') as running
-  from retoma.jobs as job;
+-- Looked at while it is measured, so it must not read the jobs that wait.
+select (select count(*) from retoma.attempts as attempt where attempt.ending = 'completed') as completed,
+       (select count(*) from retoma.jobs as job where job.state = 'running') as running;
 
 -- name: written
 -- Bytes of write-ahead log so far.

@@ -9,7 +9,8 @@
 -- each other in a ring.
 with asked as materialized (
     select nextval('retoma.jobs_id_seq') as id, asked.input, asked.key, asked.lane
-      from unnest(%(inputs)s::text[], %(keys)s::text[], %(lanes)s::text[])
+      -- Selected, so that the planner cannot count the elements: then one plan serves every call.
+      from unnest((select %(inputs)s::text[]), (select %(keys)s::text[]), (select %(lanes)s::text[]))
            as asked (input, key, lane)
 ),
 queued as (
