@@ -71,7 +71,9 @@ class Havoc:
     async def heal(self) -> None:
         for waking in self.frozen.values():
             waking.cancel()
-        await asyncio.gather(*self.frozen.values())
+        await asyncio.gather(*self.frozen.values(), return_exceptions=True)
+        for member in self.members.values():  # a waking that was cancelled before it began has woken nobody
+            member.wake()
         self.keep_alive()
 
 

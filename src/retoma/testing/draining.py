@@ -80,8 +80,9 @@ async def an_executor(app: Retoma, at_once: int, queues: Sequence[str] | None) -
         await asyncio.gather(beating, return_exceptions=True)
         await executor.ledger.settled()
         executor.ledger.close()
-        await _beat(app, executor)
-        await app.fetch(jobs.bury(worker_id, [], reason="stopped", error="The test was over."))
+        with contextlib.suppress(*TRANSIENT, DatabaseUnreachable):
+            await _beat(app, executor)
+        await app.database.persist(jobs.bury(worker_id, [], reason="stopped", error="The test was over."))
         await database.close()
         board.close()
 
