@@ -13,8 +13,10 @@ from typing import Any, Self, TypeVar, Unpack
 
 import psycopg
 
-from retoma import commands, embedded, notify
-from retoma.commands import Command, Options
+from retoma import commands, embedded, notify, scheduling
+from retoma.access import Access
+from retoma.batches import Batches
+from retoma.commands import Command, Options, only
 from retoma.database import TRANSIENT, Database
 from retoma.errors import ConfigurationError, DatabaseUnreachable
 from retoma.front import HINT_SECONDS, Enqueueing, Front, keys_of, prepare
@@ -44,7 +46,7 @@ I = TypeVar("I")
 O = TypeVar("O")
 
 
-class Retoma:
+class Retoma(Batches):
     """An app: its pipelines, the providers they ask for, and a database. Use it as ``async with app:``."""
 
     def __init__(
@@ -60,6 +62,7 @@ class Retoma:
         self._embedded: embedded.Embedded | None = None
         self._late_hints: dict[str, asyncio.TimerHandle] = {}
         self._openings = 0
+        self.access = Access(lambda: self.database)
 
     @property
     def settings(self) -> Settings:
@@ -132,6 +135,12 @@ class Retoma:
         async with self.database.connection() as connection:
             return await run_on(connection, command)
 
+    async def _transact(self, command: Command[T], conn: object = None) -> T:
+        if conn is not None:
+            return await run_on(conn, command)
+        async with self.database.transaction() as connection:
+            return await run_on(connection, command)
+
     # — queueing —
 
     async def enqueue(
@@ -186,9 +195,9 @@ class Retoma:
 
     # — looking —
 
-    async def job(self, id: int) -> Job:
+    async def job(self, id: int, *, conn: object = None) -> Job:
         """A job as it stands."""
-        return await self._ask(commands.job(id))
+        return await self._ask(commands.job(id), conn)
 
     async def jobs(
         self,
@@ -197,12 +206,15 @@ class Retoma:
         pipeline: str | None = None,
         queue: str | None = None,
         key: str | None = None,
+        batch_id: int | None = None,
         before: int | None = None,
         limit: int = 50,
     ) -> list[Job]:
         """Jobs, newest first, *before* an id for the next page. The dead letters are ``state='failed'``."""
         return await self._ask(
-            commands.page(state=state, pipeline=pipeline, queue=queue, key=key, before=before, limit=limit)
+            commands.page(
+                state=state, pipeline=pipeline, queue=queue, key=key, batch_id=batch_id, before=before, limit=limit
+            )
         )
 
     async def attempts(self, id: int) -> list[Attempt]:
@@ -244,33 +256,33 @@ class Retoma:
 
     # — asking —
 
-    async def cancel(self, id: int, *, reason: str = "person") -> Job:
+    async def cancel(self, id: int, *, reason: str = "person", conn: object = None) -> Job:
         """Stop a job: at once when it waits, with the next heartbeat when it runs."""
-        return await self._ask(commands.cancel(id, reason=reason))
+        return await self._ask(commands.cancel(id, reason=reason), conn)
 
-    async def retry(self, id: int, *, attempts: int | None = None) -> Job:
+    async def retry(self, id: int, *, attempts: int | None = None, conn: object = None) -> Job:
         """Try a failed, cancelled or reviewed job again; finished steps are not done again."""
-        return await self._ask(commands.retry(id, attempts=attempts))
+        return await self._ask(commands.retry(id, attempts=attempts), conn)
 
-    async def restart(self, id: int, *, attempts: int | None = None) -> Job:
+    async def restart(self, id: int, *, attempts: int | None = None, conn: object = None) -> Job:
         """Run an ended job anew, from its first step; its checkpoints are set aside."""
-        return await self._ask(commands.restart(id, attempts=attempts))
+        return await self._ask(commands.restart(id, attempts=attempts), conn)
 
-    async def signal(self, id: int, name: str, value: Any = None) -> bool:
+    async def signal(self, id: int, name: str, value: Any = None, *, conn: object = None) -> bool:
         """Tell a job something it waits for (``run.wait_for``); False when it was told before."""
-        return await self._ask(commands.signal(id, name, value))
+        return await self._ask(commands.signal(id, name, value), conn)
 
-    async def pause_queue(self, name: str, *, reason: str = "person") -> None:
+    async def pause_queue(self, name: str, *, reason: str = "person", conn: object = None) -> None:
         """Let nobody take jobs from a queue; what runs goes on."""
-        await self.fetch(queues.pause(name, reason=reason))
+        await self._ask(only(queues.pause(name, reason=reason)), conn)
 
-    async def resume_queue(self, name: str) -> None:
+    async def resume_queue(self, name: str, *, conn: object = None) -> None:
         """Let a queue go on."""
-        await self.fetch(queues.resume(name))
+        await self._ask(only(queues.resume(name)), conn)
 
-    async def limit_lane(self, queue: str, lane: str, *, at_once: int | None) -> None:
+    async def limit_lane(self, queue: str, lane: str, *, at_once: int | None, conn: object = None) -> None:
         """Let at most *at_once* jobs of a lane run at the same time; None lifts the limit."""
-        await self._ask(commands.limit_lane(queue, lane, at_once=at_once))
+        await self._ask(commands.limit_lane(queue, lane, at_once=at_once), conn)
 
     async def prune(self, older_than: timedelta | None = None) -> int:
         """Remove jobs that ended longer ago than *older_than* (the retention setting); how many went."""
@@ -287,28 +299,31 @@ class Retoma:
         self, pipeline: Pipeline[I, Any], input: I, *, name: str, cron: str, zone: str = "UTC"
     ) -> Schedule:
         """Queue a job whenever *cron* comes, on the clocks of *zone*; the same *name* changes it."""
-        now = await self.database.now()
-        return await self._ask(commands.put_schedule(pipeline, name, cron, input, zone=zone, now=now))
+        return await self._ask(scheduling.put(pipeline, name, cron, input, zone=zone))
+
+    async def change_schedule(self, name: str, *, cron: str | None = None, zone: str | None = None) -> Schedule:
+        """Let a schedule come at another time."""
+        return await self._ask(scheduling.change(name, cron=cron, zone=zone))
 
     async def schedules(self) -> list[Schedule]:
         """The schedules, by name."""
         return await self.fetch(schedules.all())
 
-    async def run_schedule(self, name: str) -> int:
+    async def run_schedule(self, name: str, *, conn: object = None) -> int:
         """Queue a schedule's job now; its clock goes on as it was. The job's id."""
-        return await self._ask(commands.run_schedule(name))
+        return await self._ask(scheduling.run_now(name), conn)
 
-    async def pause_schedule(self, name: str) -> None:
+    async def pause_schedule(self, name: str, *, conn: object = None) -> None:
         """Let a schedule rest."""
-        await self._ask(commands.pause_schedule(name))
+        await self._ask(scheduling.pause(name), conn)
 
-    async def resume_schedule(self, name: str) -> Schedule:
+    async def resume_schedule(self, name: str, *, conn: object = None) -> Schedule:
         """Let a schedule go on, from the next time that comes."""
-        return await self._ask(commands.resume_schedule(name))
+        return await self._ask(scheduling.resume(name), conn)
 
     async def remove_schedule(self, name: str) -> None:
         """Forget a schedule; jobs it queued stay."""
-        await self._ask(commands.remove_schedule(name))
+        await self._ask(scheduling.remove(name))
 
     # — working —
 

@@ -58,8 +58,8 @@ def die_with(parent: int) -> None:
 async def _obey(executor: Executor, control: asyncio.StreamReader) -> None:
     while line := await control.readline():
         match orjson.loads(line):
-            case {"cancel": list(ids)}:
-                executor.cancel(ids)
+            case {"call_off": [int(id), int(fence), str(why)]}:
+                executor.call_off(id, fence, why)
             case {"stop": bool(now)}:
                 executor.stop(now=now)
     # The pipe is closed: the supervisor is gone, and nobody beats for these jobs any more.

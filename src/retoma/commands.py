@@ -4,21 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any, Literal, TypeVar
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
-
-from cronsim import CronSim, CronSimError
 
 from retoma.codec import codec_of
 from retoma.errors import ConfigurationError, Conflict, KeyTaken, NotFound
-from retoma.model import Attempt, Checkpoint, Due, Job, JobState, Receipt, Schedule
+from retoma.model import Attempt, Checkpoint, Job, JobState, Receipt
 from retoma.pipeline import Pipeline
 from retoma.query import Query
-from retoma.store import attempts, checkpoints, jobs, queues, schedules, workers
-from retoma.telemetry import emit
-from retoma.telemetry.events import ScheduleUnreadable
+from retoma.store import attempts, batches, checkpoints, jobs, queues, workers
 
 T = TypeVar("T")
 I = TypeVar("I")
@@ -44,6 +39,7 @@ class Options:
     timeout: float | None = None
     attempts: int | None = None
     correlation_id: str | None = None
+    batch_id: int | None = None
     if_taken: OnTaken = "return"
 
 
@@ -102,6 +98,7 @@ def _order(pipeline: Pipeline[Any, Any], options: Options) -> jobs.Order:
         delay=options.delay,
         expires=options.expires or pipeline.expires,
         correlation_id=options.correlation_id,
+        batch_id=options.batch_id,
     )
 
 
@@ -150,6 +147,7 @@ def page(
     pipeline: str | None,
     queue: str | None,
     key: str | None,
+    batch_id: int | None,
     before: int | None,
     limit: int,
 ) -> Command[list[Job]]:
@@ -158,7 +156,13 @@ def page(
     if limit < 1:
         raise ConfigurationError(f"A page has at least 1 job, not {limit}.", next="Leave limit out for 50.")
     rows: list[Job] = yield jobs.page(
-        state=state and str(state), pipeline=pipeline, queue=queue, key=key, before=before, limit=limit
+        state=state and str(state),
+        pipeline=pipeline,
+        queue=queue,
+        key=key,
+        batch_id=batch_id,
+        before=before,
+        limit=limit,
     )
     return rows
 
@@ -233,102 +237,32 @@ def signal(id: int, name: str, value: Any) -> Command[bool]:
     return False
 
 
-def put_schedule(
-    pipeline: Pipeline[I, Any], name: str, cron: str, input: I, *, zone: str, now: datetime
-) -> Command[Schedule]:
-    yield schedules.put(
-        name=name,
-        pipeline=pipeline.name,
-        queue=pipeline.queue,
-        cron=cron,
-        zone=zone,
-        input=pipeline.input.encode(input, what=f"the input of schedule {name!r}").text,
-        priority=pipeline.priority,
-        max_attempts=pipeline.retry.attempts,
-        timeout=pipeline.timeout,
-        next_run_at=next_run(cron, zone, now),
-    )
-    return (yield from schedule(name))
-
-
-def schedule(name: str) -> Command[Schedule]:
-    rows: list[Schedule] = yield schedules.all()
-    for row in rows:
-        if row.name == name:
-            return row
-    raise NotFound(f"There is no schedule {name!r}.", next="'retoma schedule list' shows them.")
-
-
-def run_schedule(name: str) -> Command[int]:
-    rows: list[int] = yield schedules.run_now(name)
-    if not rows:
-        raise NotFound(f"There is no schedule {name!r}.", next="'retoma schedule list' shows them.")
-    return rows[0]
-
-
-def resume_schedule(name: str) -> Command[Schedule]:
-    found = yield from schedule(name)
-    yield schedules.resume(name, next_run(found.cron, found.zone, found.now))
-    return (yield from schedule(name))
-
-
-def pause_schedule(name: str) -> Command[None]:
-    if not (yield schedules.pause(name)):
-        yield from schedule(name)
-
-
-def remove_schedule(name: str) -> Command[None]:
-    if not (yield schedules.remove(name)):
-        yield from schedule(name)
-
-
 def limit_lane(queue: str, lane: str, *, at_once: int | None) -> Command[None]:
     if at_once is not None and at_once < 1:
         raise ConfigurationError(f"A lane must let at least 1 job run, not {at_once}.", next="Pause its queue.")
     yield queues.limit_lane(queue, lane, at_once=at_once)
 
 
-def fire_schedules() -> Command[list[tuple[str, int]]]:
-    """Queue the job of every schedule whose time has come; of several workers, one does it."""
-    fired = []
-    due: list[Due] = yield schedules.due()
-    for each in due:
-        try:
-            following = next_run(each.cron, each.zone, each.now)
-        except ConfigurationError as error:
-            # A machine may lack a time zone that another has; the other schedules must not wait for it.
-            emit(ScheduleUnreadable(schedule=each.name, error=error.message))
-            continue
-        ids = yield schedules.fire(each.name, each.next_run_at, following)
-        fired += [(each.name, id) for id in ids]
-    return fired
-
-
-def next_run(cron: str, zone: str, after: datetime) -> datetime:
-    """The next time that *cron* means, on the clocks of *zone*; hours that are skipped or doubled are cared for."""
-    try:
-        local = after.astimezone(ZoneInfo(zone))
-        return next(CronSim(cron, local)).astimezone(UTC)
-    except (ZoneInfoNotFoundError, ValueError):
-        raise ConfigurationError(
-            f"There is no time zone {zone!r}.", next="Use a name such as America/Sao_Paulo or UTC."
-        ) from None
-    except CronSimError as error:
-        raise ConfigurationError(
-            f"The schedule {cron!r} cannot be read: {error}.",
-            next="Five fields: minute, hour, day, month, weekday. Every day at four: 0 4 * * *.",
-        ) from None
-    except StopIteration:
-        raise ConfigurationError(f"The schedule {cron!r} never comes.", next="Look at its day and month.") from None
-
-
 def prune(older_than: timedelta) -> Command[int]:
-    """Remove jobs that ended, and workers that stopped, longer ago than *older_than*; how many jobs went."""
+    """Remove jobs and batches that ended, and workers that stopped, longer ago than *older_than*; how many went."""
     seconds = older_than.total_seconds()
     if seconds < 0:
         raise ConfigurationError("What is pruned must be older than some time that has passed.")
-    yield workers.prune(seconds)
     gone = 0
-    while some := (yield jobs.prune(seconds)):
-        gone += len(some)
+    while some := (yield from prune_some(seconds)):
+        gone += some
     return gone
+
+
+def prune_some(older_than: float) -> Command[int]:
+    """A bounded piece of that; 0 when nothing is left."""
+    alone: list[int] = yield jobs.prune(older_than)
+    of_batches: list[tuple[int, str]] = yield batches.prune(older_than)
+    if not alone and not of_batches:
+        yield workers.prune(older_than)
+    return len(alone) + len(of_batches)
+
+
+def only(query: Query[T]) -> Command[list[T]]:
+    """The rows of one query, as a command."""
+    return (yield query)

@@ -11,6 +11,7 @@ RetomaError
 │   └── EmbeddedUnavailable the embedded server cannot be started here
 ├── NotFound                no such job, queue, schedule or worker
 ├── Conflict                the state it is in does not allow what was asked
+│   ├── BatchConflict       the same of a batch; its code says which rule
 │   └── KeyTaken            a job with this key exists, and the caller asked to be told
 ├── Unstorable              a value that cannot be kept as JSON; never retried, for a retry would pay again
 ├── CheckpointInvalid       what was saved does not fit any more; set aside, never deleted
@@ -87,6 +88,14 @@ class Conflict(RetomaError):
     """The state it is in does not allow what was asked."""
 
     exit_code = 4
+
+
+class BatchConflict(Conflict):
+    """The state a batch is in does not allow what was asked; *code* names the rule, and never changes."""
+
+    def __init__(self, message: str, *, code: str, next: str = "") -> None:
+        super().__init__(message, next=next)
+        self.code = code
 
 
 class KeyTaken(Conflict):

@@ -13,6 +13,7 @@ from typing import Any
 from retoma.attempt import attempt
 from retoma.board import Board, Totals
 from retoma.claiming import Claiming
+from retoma.configurations import Configurations
 from retoma.database import Database
 from retoma.held import Held
 from retoma.ledger import Ledger
@@ -56,10 +57,11 @@ class Executor:
         self.draining = False
         self.totals = Totals()
         self._ready: deque[Claim] = deque()
-        self._running: dict[int, Held] = {}
+        self._running: dict[tuple[int, int], Held] = {}  # by job and fence: what was taken away may come again
         self._free = list(range(board.places))
         self._alone = False
         self._claiming = Claiming(database, settings, worker_id=worker_id, queues=queues, pipelines=list(pipelines))
+        self._configurations = Configurations(database)
         self._wake = asyncio.Event()
         self._rate = 0.0
         self._threads = ThreadPoolExecutor(self.at_once, thread_name_prefix="handler")
@@ -120,14 +122,18 @@ class Executor:
                 held.cut("released")
         self.wake()
 
-    def cancel(self, ids: Sequence[int]) -> None:
-        """Stop the handlers of jobs that somebody cancelled, and do not begin those that wait here."""
-        for id in ids:
-            if held := self._running.get(id):
-                held.cut("cancelled")
-        for claim in [each for each in self._ready if each.id in ids]:
+    def call_off(self, id: int, fence: int, why: str) -> None:
+        """Let go of a job: at once when it was cancelled or lost, after the step at hand when it is to rest. One that
+        only waits here is not begun.
+        """
+        if held := self._running.get((id, fence)):
+            held.let_go(why)
+        for claim in [each for each in self._ready if (each.id, each.fence) == (id, fence)]:
             self._ready.remove(claim)
-            self.ledger.end(Ended(claim, "cancelled", reason="person"))
+            if why == "cancelled":
+                self.ledger.end(Ended(claim, "cancelled", reason="person"))
+            elif why == "released":
+                self._release(claim)
 
     def cut_off(self) -> bool:
         """Whether so long has passed since a heartbeat reached the database that our jobs may be another's."""
@@ -213,12 +219,14 @@ class Executor:
             self._alone = claim.crashes > 0
             held = Held(self, claim, self.pipelines[claim.pipeline], self._free.pop())
             self.board.begin(held.place, claim.id, claim.fence, time.monotonic(), held.deadline)
-            self._running[claim.id] = held
+            self._running[claim.id, claim.fence] = held
             held.handling = asyncio.get_running_loop().create_task(self._run(held))
 
     async def _handle(self, held: Held) -> Ended:
         if held.why is not None:  # it was stopped between the claim and the handler's first line
             return held.ending()
+        if held.claim.batch_id is not None:
+            held.steps.configuration = await self._configurations.of(held.claim)
         providers = self.providers.get(held.claim.pipeline, {})
         return await attempt(held.claim, held.pipeline, held.steps, providers, self._threads)
 
@@ -234,7 +242,7 @@ class Executor:
         finally:
             self.board.clear(held.place)
             self._free.append(held.place)
-            del self._running[claim.id]
+            del self._running[claim.id, claim.fence]
             self._alone = False
         if held.why == "lost":
             emit(JobLost(**_who(self.worker_id, claim)))
@@ -247,9 +255,9 @@ class Executor:
     def _release(self, claim: Claim) -> None:
         self.ledger.end(Ended(claim, "released", reason="draining"))
 
-    def _lost(self, job: int) -> None:
+    def _lost(self, job: int, fence: int) -> None:
         # Cancelled rather than only told: a handler that catches every Exception must not go on paying.
-        if held := self._running.get(job):
+        if held := self._running.get((job, fence)):
             held.cut("lost")
 
     def _ended(self, ended: Ended, state: str | None) -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
+from decimal import Decimal
 from typing import Any, Literal, TypedDict, TypeVar
 
 from retoma import embedded, migrate
+from retoma.chores import CHORES
 from retoma.errors import ConfigurationError, UnknownPipeline
 from retoma.pipeline import Pipeline
 from retoma.settings import Settings
@@ -30,12 +32,18 @@ class Front:
     ) -> None:
         self.settings = settings or Settings.load(database_url=database_url)
         self.pipelines: dict[str, Pipeline[Any, Any]] = {}
-        for each in pipelines:
+        for each in (*CHORES, *pipelines):
             if each.name in self.pipelines:
                 raise ConfigurationError(f"Two pipelines are called {each.name!r}.", next="Rename one of them.")
             self.pipelines[each.name] = each
-        self.providers = {name: _provided(each, providers) for name, each in self.pipelines.items()}
+        known = {Settings: self.settings, **providers}
+        self.providers = {name: _provided(each, known) for name, each in self.pipelines.items()}
         self._hinted: dict[str, float] = {}
+
+    @property
+    def own(self) -> list[str]:
+        """The names of the user's pipelines, without the house's chores."""
+        return sorted(name for name, each in self.pipelines.items() if each not in CHORES)
 
     @property
     def queues(self) -> list[str]:
@@ -45,7 +53,7 @@ class Front:
     def pipeline(self, name: str) -> Pipeline[Any, Any]:
         """The pipeline of that name."""
         if name not in self.pipelines:
-            known = ", ".join(sorted(self.pipelines)) or "none"
+            known = ", ".join(self.own) or "none"
             raise UnknownPipeline(f"This app has no pipeline {name!r}; it has {known}.")
         return self.pipelines[name]
 
@@ -120,3 +128,39 @@ class Enqueueing(TypedDict, total=False):
     attempts: int
     correlation_id: str
     if_taken: Literal["return", "raise"]
+
+
+class Batching(TypedDict, total=False):
+    """What may be said with a batch."""
+
+    route: str
+    """Where it was asked for, as people know the place: "/classificador/"."""
+    labels: Mapping[str, str]
+    configuration: Mapping[str, Any]
+    """Prompt, model, parameters: the batch keeps them as they are now, and its jobs read them from the run."""
+    correlation_id: str
+    max_resumes: int
+    """How often it may be resumed after it stalled (3)."""
+    max_retries: int
+    """How often a job may be tried again (the pipeline's own)."""
+    max_failure_rate: float
+    """Stop when a larger part of the jobs fails."""
+    budget: Decimal
+    at_once: int
+    """How many of its jobs may run at the same time, over all workers."""
+    stall_seconds: float
+    """How long nothing may move before it is asked why (the pipeline's own)."""
+    queue: str
+    priority: int
+    timeout: float
+
+
+class Changing(TypedDict, total=False):
+    """What may be changed of a batch."""
+
+    name: str
+    labels: Mapping[str, str]
+    max_resumes: int
+    max_failure_rate: float
+    stall_seconds: float
+    budget: Decimal

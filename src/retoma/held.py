@@ -31,7 +31,19 @@ class Hands(Protocol):
 class Held:
     """A job that an executor runs: its note on the board, its deadline, and why it was cut short, if it was."""
 
-    __slots__ = ("begun", "claim", "deadline", "handling", "hands", "pipeline", "place", "steps", "why", "worker_id")
+    __slots__ = (
+        "begun",
+        "claim",
+        "deadline",
+        "handling",
+        "hands",
+        "leaving",
+        "pipeline",
+        "place",
+        "steps",
+        "why",
+        "worker_id",
+    )
 
     def __init__(self, hands: Hands, claim: Claim, pipeline: Pipeline[Any, Any], place: int) -> None:
         self.hands = hands
@@ -41,7 +53,7 @@ class Held:
         self.place = place
         self.deadline = time.monotonic() + claim.timeout_seconds
         self.why: str | None = None
-        self.begun = False
+        self.begun = self.leaving = False
         self.handling: asyncio.Task[None] | None = None
         self.steps = Steps(claim, hands.memory, self, step_timeout=pipeline.step_timeout)
 
@@ -54,8 +66,8 @@ class Held:
                 f"for a whole lease. Step {name!r} was not begun.",
                 next="Look at the connection between this worker and the database.",
             )
-        if self.why is not None or hands.draining:
-            raise Suspend("released", reason="draining")
+        if self.why is not None or self.leaving or hands.draining:
+            raise Suspend("released", reason="resting" if self.leaving else "draining")
         limit = self.pipeline.step_timeout
         deadline = self.deadline if limit is None else min(self.deadline, time.monotonic() + limit)
         hands.board.step(self.place, name, deadline)
@@ -63,6 +75,13 @@ class Held:
     def after_step(self) -> None:
         """The step is saved: the job's own deadline counts again."""
         self.hands.board.step(self.place, self.steps.last or "", self.deadline)
+
+    def let_go(self, why: str) -> None:
+        """Stop; a job that is only to rest finishes the step at hand first."""
+        if why == "released" and self.begun:
+            self.leaving = True
+        else:
+            self.cut(why)
 
     def cut(self, why: str) -> None:
         """Stop the handler; *why* decides how the attempt ends. One that has not begun yet does not begin."""

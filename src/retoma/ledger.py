@@ -38,7 +38,7 @@ class Ledger:
         *,
         transactions: Database | None = None,
         ended: Callable[[Ended, str | None], None],
-        lost: Callable[[int], None],
+        lost: Callable[[int, int], None],
     ) -> None:
         self._database = database
         self._transactions = transactions or database
@@ -93,7 +93,7 @@ class Ledger:
             async with self._transactions.transaction() as connection:
                 made.append(checkpoint(await function(connection)))
                 if not await fetch(connection, checkpoints.save(self._worker_id, made)):
-                    self._tell_lost(made[0].job_id)
+                    self._tell_lost(made[0].job_id, made[0].fence)
                     raise lease_lost(made[0])
         except LOST as error:
             await self._committed(made, error)
@@ -110,7 +110,7 @@ class Ledger:
             with database.connection() as connection, connection.transaction():
                 made.append(checkpoint(function(connection)))
                 if not fetch_sync(connection, checkpoints.save(self._worker_id, made)):
-                    loop.call_soon_threadsafe(self._tell_lost, made[0].job_id)
+                    loop.call_soon_threadsafe(self._tell_lost, made[0].job_id, made[0].fence)
                     raise lease_lost(made[0])
 
         try:
@@ -170,7 +170,7 @@ class Ledger:
                 _resolve(written, _refused(new, error))
             return
         for new, written in waiting.values():
-            self._tell_lost(new.job_id)
+            self._tell_lost(new.job_id, new.fence)
             _resolve(written, lease_lost(new))
 
     async def _write_endings(self, batch: list[Ended]) -> None:

@@ -98,6 +98,7 @@ class Claim:
     correlation_id: str | None
     traceparent: str | None
     input: str
+    batch_epoch: int | None = None
     walked_to: int | None = None
 
 

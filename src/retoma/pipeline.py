@@ -36,6 +36,7 @@ class Pipeline(Generic[I, O]):
     priority: int
     lane: Callable[[I], str] | None
     lane_at_once: int | None
+    stall_seconds: float
     is_async: bool
     input: Codec[I] = field(repr=False)
     output: Codec[O] = field(repr=False)
@@ -65,27 +66,17 @@ def pipeline(
     priority: int = 0,
     lane: Callable[[Any], str] | None = None,
     lane_at_once: int | None = None,
+    stall_seconds: float = 300.0,
 ) -> _Definition:
     """Make a pipeline of a function ``(input, run, *, providers…)``.
 
     *timeout* is for one attempt and *step_timeout* for one step, in seconds; *expires* is how long a job may wait
     in its queue. Each pipeline has a queue of its own unless *queue* names a shared one. *lane* sorts jobs into
-    lines that take turns, and *lane_at_once* lets only so many of a line run at the same time.
+    lines that take turns, and *lane_at_once* lets only so many of a line run at the same time. A batch of these jobs
+    in which nothing moves for *stall_seconds* is asked why.
     """
-    for what, text in (("pipeline", name), ("queue", queue or name)):
-        if not _NAME.match(text):
-            raise ConfigurationError(
-                f"A {what} cannot be called {text!r}.",
-                next="Use small letters, digits, dots and hyphens, such as 'classify-document'.",
-            )
-    for what, number in (("timeout", timeout), ("step_timeout", step_timeout), ("expires", expires)):
-        if number is not None and not number > 0:
-            raise ConfigurationError(f"Pipeline {name!r} has {what}={number!r}; it must be more than 0 seconds.")
-    if lane_at_once is not None and (lane is None or lane_at_once < 1):
-        raise ConfigurationError(
-            f"Pipeline {name!r} has lane_at_once={lane_at_once!r}; it needs lane= and at least 1.",
-            next="Say which line a job belongs to: lane=lambda document: document.tenant.",
-        )
+    times = {"timeout": timeout, "step_timeout": step_timeout, "expires": expires, "stall_seconds": stall_seconds}
+    _check(name, queue or name, times, lane=lane, lane_at_once=lane_at_once)
 
     def define(handler: Callable[..., Any]) -> Pipeline[Any, Any]:
         given, kind, needs, result = _signature(name, handler)
@@ -106,6 +97,7 @@ def pipeline(
             priority=priority,
             lane=lane,
             lane_at_once=lane_at_once,
+            stall_seconds=stall_seconds,
             is_async=is_async,
             input=codec_of(given),
             output=codec_of(result),
@@ -113,6 +105,30 @@ def pipeline(
         )
 
     return typing.cast(_Definition, define)
+
+
+def _check(
+    name: str,
+    queue: str,
+    times: Mapping[str, float | None],
+    *,
+    lane: Callable[[Any], str] | None,
+    lane_at_once: int | None,
+) -> None:
+    for what, text in (("pipeline", name), ("queue", queue)):
+        if not _NAME.match(text):
+            raise ConfigurationError(
+                f"A {what} cannot be called {text!r}.",
+                next="Use small letters, digits, dots and hyphens, such as 'classify-document'.",
+            )
+    for what, number in times.items():
+        if number is not None and not number > 0:
+            raise ConfigurationError(f"Pipeline {name!r} has {what}={number!r}; it must be more than 0 seconds.")
+    if lane_at_once is not None and (lane is None or lane_at_once < 1):
+        raise ConfigurationError(
+            f"Pipeline {name!r} has lane_at_once={lane_at_once!r}; it needs lane= and at least 1.",
+            next="Say which line a job belongs to: lane=lambda document: document.tenant.",
+        )
 
 
 def _signature(name: str, handler: Callable[..., Any]) -> tuple[Any, Any, dict[str, Any], Any]:

@@ -75,7 +75,7 @@ class Process:
         self._peak: float | None = None
         self._killed: str | None = None
         self._killed_at = 0.0
-        self._cancelled: dict[tuple[int, int], float] = {}  # by job and fence: a later try is another matter
+        self._called_off: dict[tuple[int, int], tuple[str, float]] = {}  # by job and fence, not to be held any more
         self._counted = Counted()
         self._told_to_stop: float | None = None
         self._told_to_hurry: float | None = None
@@ -129,10 +129,11 @@ class Process:
             self._popen.stdin.write(line)
             self._popen.stdin.flush()
 
-    def cancel(self, job: int, fence: int) -> None:
-        """Tell it to stop the handler of *job*."""
-        self._cancelled.setdefault((job, fence), time.monotonic())
-        self.tell({"cancel": [job]})
+    def call_off(self, job: int, fence: int, why: str) -> None:
+        """Tell it to let go of *job*; one that is only to rest may take the time of its step."""
+        if why != "released":
+            self._called_off.setdefault((job, fence), (why, time.monotonic()))
+        self.tell({"call_off": [job, fence, why]})
 
     def kill(self, reason: str) -> bool:
         """End it now; False when that was done before."""
@@ -174,6 +175,10 @@ class Process:
             busy=totals.busy,
         )
 
+    def believed(self) -> list[tuple[int, int, int]]:
+        """What it runs, as far as it knows: job, worker, fence."""
+        return [(note.job, self.worker_id, note.fence) for note in self.board.notes()]
+
     def overdue(self, now: float, *, grace: float) -> Late | None:
         """The jobs that hold on past their time-out, or past their cancellation."""
         late = [note for note in self.board.notes() if self._is_late(note, now, grace)]
@@ -183,12 +188,13 @@ class Process:
         return Late(f"job {names} did not let go {grace:g} s after its time was over", names)
 
     def _is_late(self, note: Note, now: float, grace: float) -> bool:
-        asked = self._cancelled.get((note.job, note.fence))
-        if asked is not None and asked < note.began:
-            # It had only been fetched when it was cancelled, and has begun since: now there is a handler to tell.
-            asked = self._cancelled[note.job, note.fence] = now
-            self.tell({"cancel": [note.job]})
-        return now > note.deadline + grace or (asked is not None and now > asked + grace)
+        why, asked = self._called_off.get((note.job, note.fence), (None, now))
+        if why is not None and asked < note.began:
+            # It had only been fetched when it was called off, and has begun since: now there is a handler to tell.
+            asked = now
+            self._called_off[note.job, note.fence] = (why, now)
+            self.tell({"call_off": [note.job, note.fence, why]})
+        return now > note.deadline + grace or now > asked + grace
 
     # — what it left behind —
 
@@ -197,7 +203,7 @@ class Process:
         now = time.monotonic()
         if self._killed is not None:
             # As things stood when it was killed: writing it down may have had to wait for the database.
-            blamed = [self._blame(note, self._killed_at) for note in self.board.notes()]
+            blamed = [self._blame(note, self._killed_at) for note in self._latest()]
             blamed = [each for each in blamed if each.ending != "released"]
             error = f"Its executor was ended: {self._killed}."
             return Death(self._killed, error, int(signal.SIGKILL), self._peak, blamed)
@@ -207,12 +213,19 @@ class Process:
             return Death("could not start", "The executor could not start.", None, self._peak, cannot_start=True)
         number = -self._status if self._status < 0 else None
         how = f"signal {number} ({signal.strsignal(number)})" if number else f"exit code {self._status}"
-        blamed = [Blame(note.job, "crashed", note.step, 0.0, now - note.began) for note in self.board.notes()]
+        blamed = [Blame(note.job, "crashed", note.step, 0.0, now - note.began) for note in self._latest()]
         error = f"Its executor died: {how}, after using {self._peak or 0:.0f} MB at most."
         return Death(how, error, number, self._peak, blamed)
 
+    def _latest(self) -> list[Note]:
+        """What it was doing; of a job that was taken from it and given to it again, the second time."""
+        return list({note.job: note for note in sorted(self.board.notes(), key=lambda note: note.fence)}.values())
+
     def _blame(self, note: Note, now: float) -> Blame:
-        if (note.job, note.fence) in self._cancelled:
+        why, _ = self._called_off.get((note.job, note.fence), (None, now))
+        if why == "lost":
+            ending = "released"
+        elif why is not None:
             ending = "cancelled"
         elif now > note.deadline:
             ending = "timeout"

@@ -12,6 +12,7 @@ from typing import Any, Generic, TypeVar
 T = TypeVar("T")
 
 _NAME = re.compile(r"^-- name: ([a-z_]+)\s*$", re.MULTILINE)
+_INCLUDE = re.compile(r"^-- include: ([a-z_]+)\s*$", re.MULTILINE)
 _PARAMETER = re.compile(r"%\(([a-z_]+)\)s")
 
 
@@ -25,10 +26,21 @@ class Query(Generic[T]):
 
 
 def load(package: str, file: str) -> dict[str, str]:
-    """The named blocks of an .sql file that lives in *package*, by name."""
+    """The named blocks of an .sql file that lives in *package*, by name; ``-- include: name`` stands for a block of
+    the file shared.sql beside it.
+    """
+    return {name: _INCLUDE.sub(lambda line: _shared(package)[line[1]], body) for name, body in _blocks(package, file)}
+
+
+@cache
+def _shared(package: str) -> dict[str, str]:
+    return dict(_blocks(package, "shared.sql"))
+
+
+def _blocks(package: str, file: str) -> list[tuple[str, str]]:
     text = resources.files(package).joinpath(file).read_text(encoding="utf-8")
     parts = _NAME.split(text)
-    return {name: body.strip() for name, body in zip(parts[1::2], parts[2::2], strict=True)}
+    return [(name, body.strip()) for name, body in zip(parts[1::2], parts[2::2], strict=True)]
 
 
 class Array(str):

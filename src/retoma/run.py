@@ -51,6 +51,11 @@ class _Named:
         return self._steps.claim.batch_id
 
     @property
+    def configuration(self) -> dict[str, Any]:
+        """What the batch was made with (prompt, model, parameters); empty for a job that is in no batch."""
+        return self._steps.configuration
+
+    @property
     def correlation_id(self) -> str | None:
         """The id that follows this work from the first request to the last write."""
         return self._steps.claim.correlation_id

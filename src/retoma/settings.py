@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import socket
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import AliasChoices, Field, ValidationError, model_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import AliasChoices, Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from retoma.errors import ConfigurationError
+
+_SHORTEST_SECRET = 20
 
 
 class Settings(BaseSettings):
@@ -55,12 +57,37 @@ class Settings(BaseSettings):
     """Seconds to wait for the database to answer a new connection."""
     statement_seconds: float = Field(default=30.0, gt=0)
     """The longest a statement of ours may take."""
+    watchdog_seconds: float = Field(default=30.0, gt=0)
+    """How often every worker asks why batches do not move."""
+    overdue_hours: float = Field(default=24.0, gt=0)
+    """What has been running for longer than this is ended by the daily clean-up."""
+    zone: str = "UTC"
+    """On whose clocks the house's own schedules run, such as America/Sao_Paulo."""
     retention_days: float = Field(default=30.0, gt=0)
     """How long ended jobs are kept."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """From which weight on events are logged."""
     log_format: Literal["auto", "text", "json"] = "auto"
     """Lines for people or for machines; *auto* is text in a terminal and JSON elsewhere."""
+
+    api_key: SecretStr | None = Field(default=None, exclude=True)
+    """A key that opens everything over HTTP, beside those that are made with 'retoma key create'."""
+    web_allow_hosts: Annotated[tuple[str, ...], NoDecode] = ()
+    """Names under which the API may be called, beside those of this machine itself; commas between them."""
+    web_body_bytes: int = Field(default=1_000_000, ge=1000)
+    """The largest JSON that is read from a request."""
+
+    @field_validator("api_key")
+    @classmethod
+    def _no_short_secret(cls, given: SecretStr | None) -> SecretStr | None:
+        if given is not None and len(given.get_secret_value()) < _SHORTEST_SECRET:
+            raise ValueError(f"it has fewer than {_SHORTEST_SECRET} characters, and could be guessed")
+        return given
+
+    @field_validator("web_allow_hosts", mode="before")
+    @classmethod
+    def _split(cls, given: Any) -> Any:
+        return [name.strip() for name in given.split(",") if name.strip()] if isinstance(given, str) else given
 
     @model_validator(mode="before")
     @classmethod

@@ -16,10 +16,12 @@ from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from typing import Protocol, TypeVar
 
+from retoma.chores import QUEUE, plant
 from retoma.database import TRANSIENT, Database, jitter
 from retoma.errors import ConfigurationError, DatabaseUnreachable
 from retoma.find import reference_to
 from retoma.front import Front
+from retoma.join import run_on
 from retoma.model import Metrics
 from retoma.process import Counted, Process
 from retoma.query import Query
@@ -38,7 +40,6 @@ T = TypeVar("T")
 
 _LOOK = 0.25
 _MEND_SECONDS = 60.0
-_PRUNE_SECONDS = 3600.0
 _LONGEST_PAUSE = 30.0
 
 
@@ -53,8 +54,6 @@ class House(Protocol):
     async def close(self) -> None: ...
 
     async def metrics(self, label: str) -> Metrics: ...
-
-    async def prune(self) -> int: ...
 
 
 class Worker:
@@ -76,11 +75,11 @@ class Worker:
         self._settings = settings
         self._processes = processes or settings.worker_processes
         self._at_once = at_once or settings.worker_at_once
-        self._queues = list(queues or front.queues)
+        self._queues = sorted({*(queues or front.queues), QUEUE})
         self._pipelines = sorted(front.pipelines)
         self._label = label or settings.worker_label
         self._reference = reference or reference_to(app)
-        if not self._pipelines:
+        if not front.own:
             raise ConfigurationError("This app has no pipelines to work on.", next="Pass pipelines=[…] to Retoma.")
         self._children: dict[int, Process] = {}
         self._stopping = 0
@@ -95,6 +94,8 @@ class Worker:
         await self._app.open()
         restore = self._hear_signals()
         try:
+            async with self._app.database.connection() as connection:
+                await run_on(connection, plant(self._settings.zone))
             await self._supervise()
         finally:
             restore()
@@ -128,7 +129,7 @@ class Worker:
             (settings.sweep_seconds, watchdog.sweep),
             (1.0, watchdog.fire),
             (_MEND_SECONDS, watchdog.mend),
-            (_PRUNE_SECONDS, self._prune),
+            (settings.watchdog_seconds, watchdog.look_after),
             (_LOOK, self._look),
         )
         loops = [asyncio.create_task(watchdog.every(seconds, duty)) for seconds, duty in duties]
@@ -290,9 +291,10 @@ class Worker:
                 child.board.beat = at
             else:
                 child.kill("its lease was lost: no heartbeat reached the database in time")
-        for job, worker_id, fence in await self._app.database.all(workers.cancelling(list(alive))):
+        believed = [each for child in children if child.worker_id in self._children for each in child.believed()]
+        for job, worker_id, fence, why in await self._app.database.all(workers.called_off(list(alive), believed)):
             if child_of := self._children.get(worker_id):
-                child_of.cancel(job, fence)
+                child_of.call_off(job, fence, why)
 
     async def _say_stopping(self) -> None:
         untold = [child.worker_id for child in self._children.values() if child.worker_id not in self._said_stopping]
@@ -302,9 +304,6 @@ class Worker:
 
     def _count_recovered(self, jobs: int) -> None:
         self._untold.recovered += jobs
-
-    async def _prune(self) -> None:
-        await self._app.prune()
 
     async def _look(self) -> None:
         """Hold every handler to its time. One that does not let go after its time-out, or after it was cancelled,

@@ -13,7 +13,7 @@ from typing import Any, Self, TypeVar, Unpack
 
 import psycopg
 
-from retoma import commands, embedded, notify
+from retoma import commands, embedded, notify, scheduling
 from retoma.commands import Command, Options
 from retoma.database import LOST, SyncDatabase
 from retoma.errors import ConfigurationError, DatabaseUnreachable
@@ -36,13 +36,14 @@ from retoma.pipeline import Pipeline
 from retoma.query import Query
 from retoma.settings import Settings
 from retoma.store import health, jobs, queues, schedules, workers
+from retoma.sync_batches import Batches
 
 T = TypeVar("T")
 In = TypeVar("In")
 Out = TypeVar("Out")
 
 
-class Retoma:
+class Retoma(Batches):
     """An app for programs without async: ``with app:``. It queues, looks and asks; workers are async and apart."""
 
     def __init__(
@@ -122,8 +123,16 @@ class Retoma:
         with self.database.transaction() as connection:
             yield connection
 
-    def _ask(self, command: Command[T]) -> T:
+    def _ask(self, command: Command[T], conn: object = None) -> T:
+        if conn is not None:
+            return run_on_sync(conn, command)
         with self.database.connection() as connection:
+            return run_on_sync(connection, command)
+
+    def _transact(self, command: Command[T], conn: object = None) -> T:
+        if conn is not None:
+            return run_on_sync(conn, command)
+        with self.database.transaction() as connection:
             return run_on_sync(connection, command)
 
     # — queueing —
@@ -191,12 +200,15 @@ class Retoma:
         pipeline: str | None = None,
         queue: str | None = None,
         key: str | None = None,
+        batch_id: int | None = None,
         before: int | None = None,
         limit: int = 50,
     ) -> list[Job]:
         """Jobs, newest first, *before* an id for the next page. The dead letters are ``state='failed'``."""
         return self._ask(
-            commands.page(state=state, pipeline=pipeline, queue=queue, key=key, before=before, limit=limit)
+            commands.page(
+                state=state, pipeline=pipeline, queue=queue, key=key, batch_id=batch_id, before=before, limit=limit
+            )
         )
 
     def attempts(self, id: int) -> list[Attempt]:
@@ -280,7 +292,11 @@ class Retoma:
 
     def schedule(self, pipeline: Pipeline[In, Any], input: In, *, name: str, cron: str, zone: str = "UTC") -> Schedule:
         """Queue a job whenever *cron* comes, on the clocks of *zone*; the same *name* changes it."""
-        return self._ask(commands.put_schedule(pipeline, name, cron, input, zone=zone, now=self.database.now()))
+        return self._ask(scheduling.put(pipeline, name, cron, input, zone=zone))
+
+    def change_schedule(self, name: str, *, cron: str | None = None, zone: str | None = None) -> Schedule:
+        """Let a schedule come at another time."""
+        return self._ask(scheduling.change(name, cron=cron, zone=zone))
 
     def schedules(self) -> list[Schedule]:
         """The schedules, by name."""
@@ -288,16 +304,16 @@ class Retoma:
 
     def run_schedule(self, name: str) -> int:
         """Queue a schedule's job now; its clock goes on as it was. The job's id."""
-        return self._ask(commands.run_schedule(name))
+        return self._ask(scheduling.run_now(name))
 
     def pause_schedule(self, name: str) -> None:
         """Let a schedule rest."""
-        self._ask(commands.pause_schedule(name))
+        self._ask(scheduling.pause(name))
 
     def resume_schedule(self, name: str) -> Schedule:
         """Let a schedule go on, from the next time that comes."""
-        return self._ask(commands.resume_schedule(name))
+        return self._ask(scheduling.resume(name))
 
     def remove_schedule(self, name: str) -> None:
         """Forget a schedule; jobs it queued stay."""
-        self._ask(commands.remove_schedule(name))
+        self._ask(scheduling.remove(name))

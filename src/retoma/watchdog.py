@@ -6,14 +6,22 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 
-from retoma.commands import fire_schedules
+from retoma import resuming, scheduling
 from retoma.database import TRANSIENT, Database, jitter
 from retoma.errors import DatabaseUnreachable
 from retoma.join import run_on
 from retoma.model import Recovered
 from retoma.store import jobs, queues
 from retoma.telemetry import emit
-from retoma.telemetry.events import DatabaseLost, JobRecovered, JobsExpired, ScheduleFired
+from retoma.telemetry.events import (
+    BatchAdvanced,
+    BatchFailed,
+    BatchStalled,
+    DatabaseLost,
+    JobRecovered,
+    JobsExpired,
+    ScheduleFired,
+)
 
 _SLOW = 1.0  # seconds: an answer that takes longer has waited for a database that was away
 
@@ -59,10 +67,21 @@ class Watchdog:
             self._tell_recovered(len(recovered))
             tell(recovered)
 
+    async def look_after(self) -> None:
+        """Ask why batches do not move, and say so where they are stuck."""
+        async with self._database().transaction() as connection:
+            did = await run_on(connection, resuming.look_after())
+        for why in did.stalled:
+            emit(BatchStalled(batch=why.batch_id, verdict=str(why.verdict), sentence=why.sentence))
+        for batch in did.advanced:
+            emit(BatchAdvanced(batch=batch))
+        for batch in did.failed:
+            emit(BatchFailed(batch=batch, reason="resumes"))
+
     async def fire(self) -> None:
         """Queue the jobs of schedules whose time has come."""
         async with self._database().connection() as connection:
-            fired = await run_on(connection, fire_schedules())
+            fired = await run_on(connection, scheduling.fire())
         for name, job in fired:
             emit(ScheduleFired(schedule=name, job=job))
 

@@ -232,7 +232,7 @@ async def test_a_job_that_waits_here_is_cancelled_before_it_begins(app_with: App
         executor._ready.extend(await executor._claiming.claim(3))
         executor._start()
         await app.cancel(receipts[2].id)
-        executor.cancel([receipts[2].id])
+        executor.call_off(receipts[2].id, 1, "cancelled")
         gate.set()
         await executor.drain()
 

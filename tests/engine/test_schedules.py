@@ -8,11 +8,11 @@ from zoneinfo import ZoneInfo
 import psycopg
 import pytest
 
-from retoma import JobState, Retoma, Run, pipeline
-from retoma.commands import fire_schedules, next_run
+from retoma import JobState, Retoma, Run, pipeline, scheduling
 from retoma.database import Database
 from retoma.errors import ConfigurationError, NotFound, Unstorable
 from retoma.join import run_on
+from retoma.scheduling import next_run
 from retoma.testing import drain
 
 AppWith = Callable[..., Awaitable[Retoma]]
@@ -27,7 +27,7 @@ async def report(name: str, _run: Run) -> str:
 async def fire(database: Database) -> list[tuple[str, int]]:
     """What the supervisor of every worker does each second."""
     async with database.connection() as connection:
-        return await run_on(connection, fire_schedules())
+        return await run_on(connection, scheduling.fire())
 
 
 def make_due(psql: psycopg.Connection, *, minutes: int = 1) -> None:

@@ -10,7 +10,8 @@ import psycopg
 from retoma.query import load, numbered
 
 SOURCE = Path(__file__).parents[2] / "src"
-FILES = sorted(SOURCE.glob("retoma/**/queries/*.sql"))
+SHARED = sorted(SOURCE.glob("retoma/**/queries/shared.sql"))
+FILES = sorted(set(SOURCE.glob("retoma/**/queries/*.sql")) - set(SHARED))
 
 
 def short(file: Path) -> str:
@@ -46,6 +47,15 @@ def test_each_file_of_queries_has_the_module_of_its_name() -> None:
     alone = [short(file) for file in FILES if not (file.parents[1] / f"{file.stem}.py").is_file()]
 
     assert not alone
+
+
+def test_each_shared_part_is_used_by_several_statements() -> None:
+    for shared in SHARED:
+        texts = [file.read_text(encoding="utf-8") for file in shared.parent.glob("*.sql")]
+        used = Counter(name for text in texts for name in re.findall(r"^-- include: ([a-z_]+)$", text, re.MULTILINE))
+
+        assert set(used) == set(blocks(shared))
+        assert min(used.values()) > 1
 
 
 def test_a_block_name_is_plain_and_used_once_in_its_file() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-QUERIES = sorted((HERE.parents[1] / "src/retoma/store/queries").glob("*.sql"))
+QUERIES = sorted(file for file in (HERE.parents[1] / "src/retoma/store/queries").glob("*.sql") if file.stem != "shared")
 
 
 @pytest.mark.parametrize("queries", QUERIES, ids=lambda file: file.stem)

@@ -41,7 +41,7 @@ def test_recovery_finds_the_jobs_of_silent_workers_by_their_index(many: psycopg.
 
 
 def test_what_a_worker_holds_is_found_by_its_index(many: psycopg.Connection) -> None:
-    plan = plan_of(many, workers.cancelling([1, 2]))
+    plan = plan_of(many, workers.called_off([1, 2]))
 
-    assert "jobs_cancelling" in plan or "jobs_held" in plan
+    assert "jobs_held" in plan
     assert "Seq Scan on jobs" not in plan

@@ -211,7 +211,7 @@ class TestClaimAndCancel:
         one.commit()
 
         assert answer(asked) == [(id, "running")]
-        assert one.ask(workers.cancelling([worker])) == [(id, worker, claim.fence)]
+        assert one.ask(workers.called_off([worker])) == [(id, worker, claim.fence, "cancelled")]
 
     def test_a_claim_does_not_wait_for_a_cancel_and_does_not_take_the_job(self, hand: Hands) -> None:
         one, two = hand(), hand()

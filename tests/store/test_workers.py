@@ -89,7 +89,7 @@ class TestHeartbeat:
         assert (seen.retried, seen.recovered, seen.busy_seconds) == (2, 4, 1.5)
 
 
-class TestCancelling:
+class TestCalledOff:
     def test_held_jobs_that_were_asked_to_stop_and_no_others(self, db: Hand) -> None:
         mine, other = db.hello(), db.hello()
         db.enqueue(3)
@@ -97,9 +97,9 @@ class TestCancelling:
         [theirs] = db.claim(other, 1)
         db.ask(jobs.cancel([one.id, theirs.id]))
 
-        assert db.ask(workers.cancelling([mine])) == [(one.id, mine, one.fence)]
-        assert len(db.ask(workers.cancelling([mine, other]))) == 2
-        assert two.id not in [job for job, _, _ in db.ask(workers.cancelling([mine]))]
+        assert db.ask(workers.called_off([mine])) == [(one.id, mine, one.fence, "cancelled")]
+        assert len(db.ask(workers.called_off([mine, other]))) == 2
+        assert two.id not in [each.job for each in db.ask(workers.called_off([mine]))]
 
     def test_a_job_that_has_ended_is_not_asked_any_more(self, db: Hand) -> None:
         worker = db.hello()
@@ -107,7 +107,7 @@ class TestCancelling:
         db.ask(jobs.cancel([claim.id]))
         db.end(worker, completed(claim))
 
-        assert db.ask(workers.cancelling([worker])) == []
+        assert db.ask(workers.called_off([worker])) == []
 
 
 class TestStopping:

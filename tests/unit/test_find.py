@@ -51,7 +51,7 @@ def test_an_app_is_found_by_module_and_attribute(program: Callable[[], str]) -> 
     name = program()
 
     app = find_app(f"{name}:app")
-    assert list(app.front.pipelines) == ["double"]
+    assert list(app.front.own) == ["double"]
     assert find_app(f"{name}:Inner.app") is app
 
 

@@ -148,7 +148,7 @@ async def heartbeat(jobs: int) -> Figures:
     began = time.perf_counter()
     for _ in range(beats):
         await app.fetch(workers.heartbeat([workers.Pulse(worker_id)]))
-        await app.fetch(workers.cancelling([worker_id]))
+        await app.fetch(workers.called_off([worker_id]))
     return {"jobs_held": jobs, "ms_per_beat": round(1000 * (time.perf_counter() - began) / beats, 2), "statements": 2}
 
 

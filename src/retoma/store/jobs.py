@@ -173,6 +173,10 @@ def recover(*, limit: int = 20) -> Query[Recovered]:
     return Query(SQL["recover"], Recovered, {"limit": limit, "most_crashes": MOST_CRASHES})
 
 
+def overdue(older_than: float, *, limit: int = 1000) -> Query[int]:
+    return Query(SQL["overdue"], _id, {"older_than": older_than, "limit": limit})
+
+
 def expire(*, limit: int = 1000) -> Query[int]:
     return Query(SQL["expire"], _id, {"limit": limit})
 

@@ -30,6 +30,7 @@ def put(
     max_attempts: int,
     timeout: float,
     next_run_at: datetime,
+    keep: bool = False,
 ) -> Query[str]:
     params = {
         "name": name,
@@ -42,8 +43,18 @@ def put(
         "max_attempts": max_attempts,
         "timeout": timeout,
         "next_run_at": next_run_at,
+        "keep": keep,
     }
     return Query(SQL["put"], _name, params)
+
+
+def now() -> Query[datetime]:
+    return Query(SQL["now"], lambda at: at)
+
+
+def change(name: str, *, cron: str, zone: str, next_run_at: datetime) -> Query[str]:
+    params = {"name": name, "cron": cron, "zone": zone, "next_run_at": next_run_at}
+    return Query(SQL["change"], _name, params)
 
 
 def due() -> Query[Due]:

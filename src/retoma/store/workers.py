@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from retoma.model import Metrics, Presence
 from retoma.query import Query, load
@@ -63,13 +64,24 @@ def heartbeat(pulses: Sequence[Pulse]) -> Query[int]:
     return Query(SQL["heartbeat"], int, params)
 
 
-def _held(id: int, worker_id: int, fence: int) -> tuple[int, int, int]:
-    return id, worker_id, fence
+class CalledOff(NamedTuple):
+    """A job that a worker must let go of."""
+
+    job: int
+    worker_id: int
+    fence: int
+    why: str
 
 
-def cancelling(ids: Sequence[int]) -> Query[tuple[int, int, int]]:
-    """Rows of (job, worker, fence)."""
-    return Query(SQL["cancelling"], _held, {"ids": list(ids)})
+def called_off(ids: Sequence[int], believed: Sequence[tuple[int, int, int]] = ()) -> Query[CalledOff]:
+    """*believed* is what the workers run, as far as they know: rows of (job, worker, fence)."""
+    params = {
+        "ids": list(ids),
+        "jobs": [job for job, _, _ in believed],
+        "holders": [worker_id for _, worker_id, _ in believed],
+        "fences": [fence for _, _, fence in believed],
+    }
+    return Query(SQL["called_off"], CalledOff, params)
 
 
 def stopping(ids: Sequence[int]) -> Query[int]:

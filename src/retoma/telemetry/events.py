@@ -182,3 +182,29 @@ class HintsUnheard(Event):
     weight: ClassVar[str] = "warning"
     reason: str
     poll: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchStalled(Event):
+    """Nothing moves in a batch, and it was found out why."""
+
+    weight: ClassVar[str] = "warning"
+    batch: int
+    verdict: str
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchAdvanced(Event):
+    """A stalled batch moves again by itself."""
+
+    batch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchFailed(Event):
+    """A batch stalled once more with every resume used."""
+
+    weight: ClassVar[str] = "error"
+    batch: int
+    reason: str

@@ -13,7 +13,7 @@ from importlib.metadata import version
 
 from retoma.app import Retoma
 from retoma.board import Board
-from retoma.commands import fire_schedules
+from retoma import scheduling
 from retoma.database import TRANSIENT, Database
 from retoma.errors import ConfigurationError, DatabaseUnreachable
 from retoma.executor import Executor
@@ -33,7 +33,7 @@ async def drain(app: Retoma, *, at_once: int | None = None, queues: Sequence[str
         while await app.fetch(jobs.expire()):
             pass
         async with app.database.connection() as connection:
-            await run_on(connection, fire_schedules())
+            await run_on(connection, scheduling.fire())
         async with an_executor(app, at_once or app.settings.worker_at_once, queues) as executor:
             await executor.drain()
             return executor.totals.completed + executor.totals.failed
@@ -43,7 +43,7 @@ async def drain(app: Retoma, *, at_once: int | None = None, queues: Sequence[str
 async def an_executor(app: Retoma, at_once: int, queues: Sequence[str] | None) -> AsyncIterator[Executor]:
     """An executor in this process, with a row of its own among the workers and a heart that beats."""
     front = app.front
-    if not front.pipelines:
+    if not front.own:
         raise ConfigurationError("This app has no pipelines to work on.", next="Pass pipelines=[…] to Retoma.")
     names = list(queues or front.queues)
     hello = workers.hello(
@@ -92,8 +92,9 @@ async def _beat_for(app: Retoma, executor: Executor) -> None:
         with contextlib.suppress(*TRANSIENT, DatabaseUnreachable):
             if not await _beat(app, executor):
                 executor.stop(now=True)
-            asked = await app.fetch(workers.cancelling([executor.worker_id]))
-            executor.cancel([job for job, _, _ in asked])
+            believed = [(note.job, executor.worker_id, note.fence) for note in executor.board.notes()]
+            for job, _, fence, why in await app.fetch(workers.called_off([executor.worker_id], believed)):
+                executor.call_off(job, fence, why)
         await asyncio.sleep(app.settings.heartbeat_seconds)
 
 

@@ -200,6 +200,32 @@ claimed as (
               job.crashes, job.fence, job.signals, job.timeout_seconds, job.correlation_id, job.traceparent,
               job.input::text as input, pick.place
 ),
+starting as materialized (
+    -- The first job that is taken starts its batch. (Later ones find it started and lock nothing.)
+    select batch.id, batch.event_seq
+      from retoma.batches as batch
+     where batch.id in (select claimed.batch_id from claimed)
+       and batch.state = 'queued'
+     order by batch.id
+       for no key update
+),
+started as (
+    update retoma.batches as batch
+       set state = 'running',
+           was = 'queued',
+           started_at = coalesce(batch.started_at, now()),
+           last_progress_at = now(),
+           paced_at = now(),
+           epoch = batch.epoch + 1,
+           event_seq = starting.event_seq + 1
+      from starting
+     where batch.id = starting.id
+),
+start_told as (
+    insert into retoma.events (batch_id, seq, kind, data)
+    select starting.id, starting.event_seq + 1, 'running', json_build_object('before', 'queued')
+      from starting
+),
 walked as (
     -- Where the next walk begins: behind the lane served last or, when nothing was ready and there are more lanes
     -- than one walk visits, behind the last of these.
@@ -213,17 +239,19 @@ walked as (
 select claimed.id, claimed.batch_id, claimed.queue, claimed.lane_id, claimed.pipeline, claimed.key,
        claimed.attempt, claimed.max_attempts, claimed.crashes, claimed.fence, claimed.signals,
        claimed.timeout_seconds, claimed.correlation_id, claimed.traceparent, claimed.input,
-       walked.lane_id as walked_to
+       batch.epoch as batch_epoch, walked.lane_id as walked_to
   from walked
   left join claimed on true
+  left join retoma.batches as batch on batch.id = claimed.batch_id
  order by claimed.place;
 
 -- name: adopt
 -- After a lost acknowledgement: what the claim with this token did take.
 select job.id, job.batch_id, job.queue, job.lane_id, job.pipeline, job.key, job.attempt, job.max_attempts,
        job.crashes, job.fence, job.signals, job.timeout_seconds, job.correlation_id, job.traceparent,
-       job.input::text as input, null::bigint as walked_to
+       job.input::text as input, batch.epoch as batch_epoch, null::bigint as walked_to
   from retoma.jobs as job
+  left join retoma.batches as batch on batch.id = job.batch_id
  where job.state = 'running'
    and job.worker_id = %(worker_id)s::bigint
    and job.claim_token = %(claim_token)s::uuid
@@ -270,8 +298,8 @@ ended as (
      where job.id = said.id
        and job.fence = said.fence
        and job.worker_id = %(worker_id)s::bigint
-    returning job.id, job.state, job.attempt + said.free::integer as attempt, job.claimed_at,
-              said.fence, said.ending, said.reason, said.error, said.step, said.seconds
+    returning job.id, job.batch_id, job.key, job.state, job.attempt + said.free::integer as attempt,
+              job.claimed_at, said.fence, said.ending, said.reason, said.error, said.step, said.seconds
 ),
 written as (
     insert into retoma.attempts (job_id, fence, attempt, worker_id, ending, reason, error, step, claimed_at, seconds)
@@ -284,7 +312,11 @@ freed as (
        set job_id = null
       from ended
      where slot.job_id = ended.id
-)
+),
+moved as (
+    select ended.batch_id, ended.id, ended.key, 'running' as was, ended.state, ended.seconds from ended
+),
+-- include: tell
 select ended.id, ended.state from ended;
 
 -- name: ended
@@ -350,7 +382,8 @@ ended as (
            error = case when held.ending <> 'released' then %(error)s::text else job.error end
       from held
      where job.id = held.id
-    returning job.id, job.pipeline, job.state, job.reason, job.attempt, job.crashes, held.ending, held.step
+    returning job.id, job.batch_id, job.key, job.pipeline, job.state, job.reason, job.attempt, job.crashes,
+              held.ending, held.step, held.seconds
 ),
 written as (
     insert into retoma.attempts (job_id, fence, attempt, worker_id, ending, reason, error, step, signal,
@@ -368,7 +401,11 @@ freed as (
        set job_id = null
       from held
      where slot.job_id = held.id
-)
+),
+moved as (
+    select ended.batch_id, ended.id, ended.key, 'running' as was, ended.state, ended.seconds as seconds from ended
+),
+-- include: tell
 select ended.id, ended.pipeline, ended.state, ended.reason, ended.attempt, ended.crashes, ended.ending, ended.step
   from ended
  order by ended.id;
@@ -434,8 +471,8 @@ ended as (
            error = 'The worker that ran this job fell silent: its lease ended without a heartbeat.'
       from held
      where job.id = held.id
-    returning job.id, job.pipeline, job.state, job.reason, job.attempt, job.crashes, 'lost' as ending,
-              null::text as step
+    returning job.id, job.batch_id, job.key, job.pipeline, job.state, job.reason, job.attempt, job.crashes,
+              'lost' as ending, null::text as step
 ),
 written as (
     insert into retoma.attempts (job_id, fence, attempt, worker_id, ending, reason, claimed_at)
@@ -447,10 +484,51 @@ freed as (
        set job_id = null
       from held
      where slot.job_id = held.id
-)
+),
+moved as (
+    select ended.batch_id, ended.id, ended.key, 'running' as was, ended.state, null::real as seconds from ended
+),
+-- include: tell
 select ended.id, ended.pipeline, ended.state, ended.reason, ended.attempt, ended.crashes, ended.ending, ended.step
   from ended
  order by ended.id;
+
+-- name: overdue
+-- What has been running for longer than anything should, counted from its start and not from its creation. Whoever
+-- holds it hears of it with the next heartbeat.
+with late as materialized (
+    select job.id, job.fence, job.attempt, job.worker_id, job.claimed_at
+      from retoma.jobs as job
+     where job.state = 'running'
+       and job.claimed_at < now() - make_interval(secs => greatest(%(older_than)s::float8, job.timeout_seconds))
+     order by job.id
+     limit %(limit)s::integer
+       for no key update skip locked
+),
+ended as (
+    update retoma.jobs as job
+       set state = 'failed',
+           reason = 'overdue',
+           error = 'It had been running for longer than anything should, and was given up.',
+           worker_id = null,
+           claim_token = null,
+           finished_at = now()
+      from late
+     where job.id = late.id
+    returning job.id, job.batch_id, job.key, job.state
+),
+written as (
+    insert into retoma.attempts (job_id, fence, attempt, worker_id, ending, reason, claimed_at)
+    select late.id, late.fence, late.attempt, late.worker_id, 'failed', 'overdue', late.claimed_at from late
+),
+freed as (
+    update retoma.slots as slot set job_id = null from late where slot.job_id = late.id
+),
+moved as (
+    select ended.batch_id, ended.id, ended.key, 'running' as was, ended.state, null::real as seconds from ended
+),
+-- include: tell
+select ended.id from ended;
 
 -- name: expire
 -- Jobs that waited longer than they were allowed to.
@@ -461,15 +539,23 @@ with late as materialized (
      order by job.id
      limit %(limit)s::integer
        for no key update skip locked
-)
-update retoma.jobs as job
-   set state = 'failed',
-       reason = 'expired',
-       error = 'No worker took this job before its time in the queue was over.',
-       finished_at = now()
-  from late
- where job.id = late.id
-returning job.id;
+),
+expired as (
+    update retoma.jobs as job
+       set state = 'failed',
+           reason = 'expired',
+           error = 'No worker took this job before its time in the queue was over.',
+           finished_at = now()
+      from late
+     where job.id = late.id
+    returning job.id, job.batch_id, job.key, job.state
+),
+moved as (
+    select expired.batch_id, expired.id, expired.key, 'queued' as was, expired.state, null::real as seconds
+      from expired
+),
+-- include: tell
+select expired.id from expired;
 
 -- name: cancel
 -- A waiting job ends now; a running one is asked to, and its worker hears of it with the next heartbeat.
@@ -480,20 +566,29 @@ with wanted as materialized (
        and job.state in ('queued', 'running')
      order by job.id
        for no key update
-)
-update retoma.jobs as job
-   set state = case when wanted.state = 'queued' then 'cancelled' else job.state end,
-       reason = case when wanted.state = 'queued' then %(reason)s::text else job.reason end,
-       finished_at = case when wanted.state = 'queued' then now() end,
-       cancel_requested_at = coalesce(job.cancel_requested_at, now())
-  from wanted
- where job.id = wanted.id
-returning job.id, job.state;
+),
+asked as (
+    update retoma.jobs as job
+       set state = case when wanted.state = 'queued' then 'cancelled' else job.state end,
+           reason = case when wanted.state = 'queued' then %(reason)s::text else job.reason end,
+           finished_at = case when wanted.state = 'queued' then now() end,
+           cancel_requested_at = coalesce(job.cancel_requested_at, now())
+      from wanted
+     where job.id = wanted.id
+    returning job.id, job.batch_id, job.key, job.state
+),
+moved as (
+    select asked.batch_id, asked.id, asked.key, 'queued' as was, asked.state, null::real as seconds
+      from asked
+     where asked.state = 'cancelled'
+),
+-- include: tell
+select asked.id, asked.state from asked;
 
 -- name: retry
 -- A person asks for another try of what has ended badly: new attempts, old checkpoints.
 with wanted as materialized (
-    select job.id
+    select job.id, job.state
       from retoma.jobs as job
      where job.id = any (%(ids)s::bigint[])
        and job.state in ('failed', 'cancelled', 'review')
@@ -513,11 +608,15 @@ queued as (
            error = null
       from wanted
      where job.id = wanted.id
-    returning job.id, job.state, job.queue
+    returning job.id, job.batch_id, job.key, wanted.state as was, job.state, job.queue
 ),
 hint as (
     select pg_notify('retoma', named.queue) from (select distinct queued.queue from queued) as named
-)
+),
+moved as (
+    select queued.batch_id, queued.id, queued.key, queued.was, queued.state, null::real as seconds from queued
+),
+-- include: tell
 select queued.id, queued.state, (select count(*) from hint) as hints from queued;
 
 -- name: signal
@@ -593,7 +692,7 @@ returning job.id;
 -- name: restart
 -- Begin anew: what the steps had produced is set aside, and the job is queued as if it had never run.
 with wanted as materialized (
-    select job.id
+    select job.id, job.state
       from retoma.jobs as job
      where job.id = %(id)s::bigint
        and job.state in ('completed', 'skipped', 'failed', 'review', 'cancelled')
@@ -609,19 +708,26 @@ aside as (
 ),
 unheard as (
     delete from retoma.signals as signal using wanted where signal.job_id = wanted.id
-)
-update retoma.jobs as job
-   set state = 'queued',
-       reason = 'restart',
-       run_at = now(),
-       expires_at = null,
-       attempt = 0,
-       max_attempts = coalesce(%(attempts)s::integer, job.max_attempts),
-       crashes = 0,
-       cancel_requested_at = null,
-       finished_at = null,
-       output = null,
-       error = null
-  from wanted
- where job.id = wanted.id
-returning job.id, job.state, pg_notify('retoma', job.queue)::text as hint;
+),
+queued as (
+    update retoma.jobs as job
+       set state = 'queued',
+           reason = 'restart',
+           run_at = now(),
+           expires_at = null,
+           attempt = 0,
+           max_attempts = coalesce(%(attempts)s::integer, job.max_attempts),
+           crashes = 0,
+           cancel_requested_at = null,
+           finished_at = null,
+           output = null,
+           error = null
+      from wanted
+     where job.id = wanted.id
+    returning job.id, job.batch_id, job.key, wanted.state as was, job.state, job.queue
+),
+moved as (
+    select queued.batch_id, queued.id, queued.key, queued.was, queued.state, null::real as seconds from queued
+),
+-- include: tell
+select queued.id, queued.state, pg_notify('retoma', queued.queue)::text as hint from queued;

@@ -16,7 +16,19 @@ on conflict (name) do update
        timeout_seconds = excluded.timeout_seconds,
        next_run_at = case when schedules.cron = excluded.cron and schedules.zone = excluded.zone
                           then schedules.next_run_at else excluded.next_run_at end
+ where not %(keep)s::boolean
 returning name;
+
+-- name: now
+select now() as now;
+
+-- name: change
+update retoma.schedules as schedule
+   set cron = %(cron)s::text,
+       zone = %(zone)s::text,
+       next_run_at = %(next_run_at)s::timestamptz
+ where schedule.name = %(name)s::text
+returning schedule.name;
 
 -- name: due
 select schedule.name, schedule.cron, schedule.zone, schedule.next_run_at, now() as now

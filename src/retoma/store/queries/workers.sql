@@ -31,13 +31,24 @@ update retoma.workers as worker
    and worker.stopped_at is null
 returning worker.id;
 
--- name: cancelling
--- What the held jobs of these workers have been asked: to stop.
-select job.id, job.worker_id, job.fence
+-- name: called_off
+-- Which of their jobs these workers must let go of, and how: cancelled by somebody, released because their batch
+-- rests, or lost because they were given to another. (The last are asked for by what the workers believe they run.)
+select job.id, job.worker_id, job.fence,
+       case when job.cancel_requested_at is not null or batch.state = 'cancelled' then 'cancelled'
+            else 'released' end as why
   from retoma.jobs as job
+  left join retoma.batches as batch on batch.id = job.batch_id
  where job.state = 'running'
-   and job.cancel_requested_at is not null
-   and job.worker_id = any (%(ids)s::bigint[]);
+   and job.worker_id = any (%(ids)s::bigint[])
+   and (job.cancel_requested_at is not null or batch.state in ('paused', 'cancelled', 'failed'))
+union all
+select believed.id, believed.worker_id, believed.fence, 'lost' as why
+  from unnest(%(jobs)s::bigint[], %(holders)s::bigint[], %(fences)s::bigint[]) as believed (id, worker_id, fence)
+  left join retoma.jobs as job on job.id = believed.id
+                              and job.worker_id = believed.worker_id
+                              and job.fence = believed.fence
+ where job.id is null;
 
 -- name: stopping
 update retoma.workers as worker

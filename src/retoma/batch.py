@@ -1,0 +1,302 @@
+"""The nouns of batches: many jobs followed as one, how far they have come, and why they do not move."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+from enum import StrEnum
+from typing import Any
+
+import orjson
+
+_SHOWN_AFTER_SECONDS = 15.0
+_SHOWN_AFTER_JOBS = 10
+_MINUTE, _FIVE = 60.0, 300.0
+
+
+class BatchState(StrEnum):
+    """What a batch is doing; *why* is in its reason."""
+
+    QUEUED = "queued"
+    """No job of it was taken yet, or it is still being filled."""
+    RUNNING = "running"
+    """Its jobs are taken and end."""
+    PAUSED = "paused"
+    """Somebody, or its budget, lets it rest."""
+    STALLED = "stalled"
+    """Nothing moved for longer than it allows; its cause says why."""
+    COMPLETED = "completed"
+    """All its jobs have ended, some perhaps badly: they are counted."""
+    FAILED = "failed"
+    """Its resumes are used up, or too many of its jobs failed."""
+    CANCELLED = "cancelled"
+    """Somebody stopped it."""
+
+    @property
+    def ended(self) -> bool:
+        """Whether only an explicit action of a person leaves this state."""
+        return self in (BatchState.COMPLETED, BatchState.FAILED, BatchState.CANCELLED)
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Many jobs followed as one, as they stand."""
+
+    id: int
+    name: str
+    pipeline: str
+    queue: str
+    route: str | None
+    labels: dict[str, str]
+    configuration: dict[str, Any]
+    correlation_id: str | None
+    state: BatchState
+    reason: str | None
+    cause: dict[str, Any] | None
+    total: int | None
+    unfinished: int
+    failures: int
+    resumes: int
+    max_resumes: int
+    max_failure_rate: float | None
+    budget: Decimal | None
+    spent: Decimal
+    stall_seconds: float
+    epoch: int
+    event_seq: int
+    created_at: datetime
+    sealed_at: datetime | None
+    expires_at: datetime | None
+    started_at: datetime | None
+    stalled_at: datetime | None
+    finished_at: datetime | None
+    last_progress_at: datetime | None
+    last_key: str | None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "state", BatchState(self.state))
+        for name in ("labels", "configuration", "cause"):
+            value = getattr(self, name)
+            if isinstance(value, str):
+                object.__setattr__(self, name, orjson.loads(value))
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a batch has come: every figure from one snapshot, so they always add up."""
+
+    id: int
+    name: str
+    state: BatchState
+    reason: str | None
+    total: int
+    queued: int
+    running: int
+    completed: int
+    skipped: int
+    failed: int
+    review: int
+    cancelled: int
+    resumes: int
+    max_resumes: int
+    last_progress_at: datetime | None
+    last_key: str | None
+    pace_minute: float | None
+    pace_five: float | None
+    busy_seconds: float
+    spent: Decimal
+    budget: Decimal | None
+    stall_seconds: float
+    created_at: datetime
+    started_at: datetime | None
+    stalled_at: datetime | None
+    finished_at: datetime | None
+    epoch: int
+    event_seq: int
+    now: datetime
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "state", BatchState(self.state))
+
+    @property
+    def done(self) -> int:
+        """Jobs that have ended, however."""
+        return self.completed + self.skipped + self.failed + self.review + self.cancelled
+
+    @property
+    def percent(self) -> float:
+        """Of all jobs, how many have ended; 100 only when all have."""
+        return math.floor(1000 * self.done / self.total) / 10 if self.total else 0.0
+
+    @property
+    def elapsed(self) -> float | None:
+        """Seconds since it started, until now or until it ended."""
+        if self.started_at is None:
+            return None
+        return ((self.finished_at or self.now) - self.started_at).total_seconds()
+
+    @property
+    def silent_seconds(self) -> float | None:
+        """Seconds since a job last ended, while it is at work."""
+        if self.last_progress_at is None or self.state not in (BatchState.RUNNING, BatchState.STALLED):
+            return None
+        return max(0.0, (self.now - self.last_progress_at).total_seconds())
+
+    @property
+    def stalls_in(self) -> float | None:
+        """Seconds until the watchdog asks why nothing moves."""
+        silent = self.silent_seconds
+        return None if silent is None or self.state is not BatchState.RUNNING else max(0.0, self.stall_seconds - silent)
+
+    def _rates(self) -> tuple[float, float] | None:
+        """Jobs per second over about a minute and about five, fair to a batch that is younger than that."""
+        elapsed = self.elapsed
+        if not elapsed or self.state is not BatchState.RUNNING or not self.pace_minute or not self.pace_five:
+            return None
+        seen = [
+            pace / (window * -math.expm1(-elapsed / window))
+            for pace, window in ((self.pace_minute, _MINUTE), (self.pace_five, _FIVE))
+        ]
+        return min(seen), max(seen)
+
+    @property
+    def rate(self) -> float | None:
+        """Jobs that end per second, lately."""
+        rates = self._rates()
+        return None if rates is None else (rates[0] + rates[1]) / 2
+
+    @property
+    def eta(self) -> tuple[timedelta, timedelta] | None:
+        """How long the rest takes, at least and at most; None while that would be a guess."""
+        rates = self._rates()
+        if rates is None or self.done < _SHOWN_AFTER_JOBS or (self.elapsed or 0) < _SHOWN_AFTER_SECONDS:
+            return None
+        left = self.queued + self.running
+        # Few jobs say little: the range is as wide as chance would make it.
+        spread = 1 / math.sqrt(max(self.pace_five or 1.0, 1.0))
+        slow, fast = rates[0] * max(0.1, 1 - spread), rates[1] * (1 + spread)
+        return _rounded(left / fast), _rounded(left / slow)
+
+
+def _rounded(seconds: float) -> timedelta:
+    """Above two minutes nobody wants the seconds."""
+    return timedelta(seconds=60 * math.ceil(seconds / 60) if seconds > 2 * _MINUTE else math.ceil(seconds))
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened to a batch; *seq* counts up without gaps."""
+
+    batch_id: int
+    seq: int
+    kind: str
+    at: datetime
+    data: dict[str, Any]
+
+    def __post_init__(self) -> None:
+        if isinstance(self.data, str):
+            object.__setattr__(self, "data", orjson.loads(self.data))
+
+
+@dataclass(frozen=True, slots=True)
+class StepFigures:
+    """One step of a batch's jobs: how often it was saved, by how many, and how many unfinished jobs got this far."""
+
+    step: str
+    done: int
+    jobs: int
+    here: int
+    median_seconds: float | None
+    slow_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Durations:
+    """How long the attempts of a batch that ended well took, in seconds."""
+
+    jobs: int
+    mean: float | None
+    median: float | None
+    slow: float | None
+    slowest: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorGroup:
+    """Failed jobs whose errors say the same."""
+
+    fingerprint: str
+    example: str | None
+    reason: str | None
+    jobs: int
+    first_jobs: list[int]
+    first_keys: list[str]
+    last_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """What a resume, a retry or a restart did. *changed* is False when there was nothing to do, and *word* says why:
+    "already_running", "already_finished", "nothing_to_retry".
+    """
+
+    batch: Batch
+    changed: bool
+    word: str
+    jobs: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a resume would find in a batch, as counted from its jobs."""
+
+    done: int
+    continued: int
+    begun: int
+    failed: int
+    quarantined: int
+    cancelled: int
+    suspects: int
+    steps_kept: int
+    seconds_kept: float
+    seconds_done: float
+    seconds_each: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What a resume would skip, continue, begin and leave alone, and what that saves and needs."""
+
+    batch: Batch
+    can: bool
+    why_not: str | None
+    skips: int
+    """Jobs that are done and are not run again."""
+    continues: int
+    """Jobs that go on behind their last checkpoint."""
+    begins: int
+    """Jobs that have nothing to go on from."""
+    reruns: int
+    """Jobs that are done and would be run again, because the configuration is another; only a restart does that."""
+    leaves_failed: int
+    """Jobs that failed; only retry-failed tries them again."""
+    quarantined: int
+    suspects: int
+    """Jobs that were there when an executor died: they run alone."""
+    steps_kept: int
+    seconds_saved: float
+    seconds_needed: float | None
+    """At one job at a time."""
+    money_saved: Decimal
+    money_needed: Decimal | None
+
+
+@dataclass(frozen=True, slots=True)
+class Breach:
+    """An invariant that does not hold: which, for what, and what was found."""
+
+    invariant: str
+    what: str
+    found: str

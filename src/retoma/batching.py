@@ -1,0 +1,318 @@
+"""What can be asked of batches, once for every door: made, filled, sealed, looked at, explained, planned."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any, NoReturn, TypeVar
+
+import orjson
+
+from retoma import commands
+from retoma.batch import (
+    Batch,
+    BatchState,
+    Durations,
+    ErrorGroup,
+    Event,
+    Plan,
+    Progress,
+    StepFigures,
+)
+from retoma.commands import Command, Options
+from retoma.errors import BatchConflict, ConfigurationError, NotFound
+from retoma.evidence import Explanation
+from retoma.explain import explain
+from retoma.model import Receipt
+from retoma.pipeline import Pipeline
+from retoma.store import batches
+from retoma.store.batches import Hold, NewBatch
+
+I = TypeVar("I")
+
+_LONGEST_NAME = 200
+_MOST_JOBS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchOptions:
+    """What a batch carries beside its jobs."""
+
+    route: str | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+    configuration: Mapping[str, Any] = field(default_factory=dict)
+    correlation_id: str | None = None
+    max_resumes: int = 3
+    max_retries: int | None = None
+    max_failure_rate: float | None = None
+    budget: Decimal | None = None
+    at_once: int | None = None
+    stall_seconds: float | None = None
+    queue: str | None = None
+    priority: int | None = None
+    timeout: float | None = None
+
+
+def create(
+    pipeline: Pipeline[I, Any],
+    inputs: Iterable[I],
+    keys: Callable[[I], str | None],
+    name: str,
+    options: BatchOptions,
+) -> Command[Batch]:
+    """A batch and its jobs, sealed; all of it in the transaction around this, or nothing."""
+    id = yield from _open(pipeline, name, options, expires=60.0)
+    yield from fill(id, pipeline, inputs, keys, options)
+    return (yield from seal(id, expected=None))
+
+
+def open(pipeline: Pipeline[Any, Any], name: str, options: BatchOptions, *, expires: float) -> Command[Batch]:
+    """A batch that is filled bit by bit; unless it is sealed in time, it is cancelled."""
+    id = yield from _open(pipeline, name, options, expires=expires)
+    return (yield from one(id))
+
+
+def _open(pipeline: Pipeline[Any, Any], name: str, options: BatchOptions, *, expires: float) -> Command[int]:
+    check(name, options)
+    rows: list[int] = yield batches.create(
+        NewBatch(
+            name=name,
+            pipeline=pipeline.name,
+            queue=options.queue or pipeline.queue,
+            at_once=options.at_once or pipeline.lane_at_once,
+            route=options.route,
+            labels=as_json(options.labels, "labels"),
+            configuration=as_json(options.configuration, "configuration"),
+            correlation_id=options.correlation_id,
+            max_resumes=options.max_resumes,
+            max_failure_rate=options.max_failure_rate,
+            budget=options.budget,
+            stall_seconds=options.stall_seconds or pipeline.stall_seconds,
+            expires=expires,
+        )
+    )
+    return rows[0]
+
+
+def check(name: str, options: BatchOptions) -> None:
+    if not name.strip() or len(name) > _LONGEST_NAME or "\0" in name:
+        raise ConfigurationError(f"A batch has a name of 1 to {_LONGEST_NAME} characters, not {name[:80]!r}.")
+    for what, least in (("max_resumes", 0), ("max_retries", 0), ("at_once", 1)):
+        number = getattr(options, what)
+        if number is not None and number < least:
+            raise ConfigurationError(f"{what} must be at least {least}, and is {number}.")
+    if options.max_failure_rate is not None and not 0 <= options.max_failure_rate <= 1:
+        raise ConfigurationError(
+            f"max_failure_rate is a part of 1, such as 0.2, and is {options.max_failure_rate:g}.",
+            next="0.2 stops the batch when more than one job in five fails.",
+        )
+    if options.stall_seconds is not None and not options.stall_seconds > 0:
+        raise ConfigurationError(f"stall_seconds must be more than 0, and is {options.stall_seconds:g}.")
+    if options.budget is not None and options.budget < 0:
+        raise ConfigurationError(f"A budget must not be negative, and is {options.budget}.")
+
+
+def as_json(value: Mapping[str, Any], what: str) -> str:
+    try:
+        text = orjson.dumps(value).decode()
+    except (TypeError, ValueError) as error:
+        raise ConfigurationError(f"The {what} of a batch must be JSON: {error}.") from None
+    if "\\u0000" in text:
+        raise ConfigurationError(f"The {what} of a batch must not hold NUL characters.")
+    return text
+
+
+def fill(
+    id: int,
+    pipeline: Pipeline[I, Any],
+    inputs: Iterable[I],
+    keys: Callable[[I], str | None],
+    options: BatchOptions = BatchOptions(),
+) -> Command[list[Receipt]]:
+    """Add jobs to a batch that is still open. The same key in the same batch gives the same job back."""
+    found: list[batches.Filling] = yield batches.filling(id)
+    if not found:
+        batch = yield from one(id)
+        raise BatchConflict(
+            f"Batch {id} ({batch.name}) is {_told(batch)} and takes no more jobs.",
+            code="batch_sealed",
+            next="Make another batch for what is new.",
+        )
+    held = found[0]
+    if held.pipeline != pipeline.name:
+        raise ConfigurationError(f"Batch {id} is of pipeline {held.pipeline!r}, not {pipeline.name!r}.")
+    retries = options.max_retries
+    how = Options(
+        queue=held.queue,
+        lane=held.lane,
+        priority=options.priority,
+        timeout=options.timeout,
+        attempts=None if retries is None else retries + 1,
+        correlation_id=held.correlation_id,
+        batch_id=id,
+    )
+    return (yield from commands.enqueue(pipeline, inputs, keys, how, notify=lambda _queue: False))
+
+
+def seal(id: int, *, expected: int | None) -> Command[Batch]:
+    """Let the jobs of a batch be taken; no more can be added. *expected* must be how many there are."""
+    held = yield from hold(id)
+    if held.sealed:
+        batch = yield from one(id)
+        if expected is not None and batch.total != expected:
+            _refuse_seal(id, expected, batch.total or 0)
+        return batch
+    size, waiting = (yield batches.size(id))[0]
+    if size > _MOST_JOBS:
+        raise ConfigurationError(f"A batch has at most {_MOST_JOBS:,} jobs, and this one has {size:,}.")
+    if expected is not None and size != expected:
+        _refuse_seal(id, expected, size)
+    if waiting == 0:
+        raise BatchConflict(
+            f"Batch {id} has {size} jobs and none that waits.",
+            code="batch_empty",
+            next="Add at least one job before it is sealed." if not size else "Cancel it and make another.",
+        )
+    if held.state != "queued" or not (yield batches.seal(id, expected=size)):
+        raise BatchConflict(f"Batch {id} is {held.state} and cannot be sealed.", code="conflict")
+    return (yield from one(id))
+
+
+def _refuse_seal(id: int, expected: int, size: int) -> NoReturn:
+    raise BatchConflict(
+        f"Batch {id} has {size} jobs, and {expected} were expected.",
+        code="batch_incomplete",
+        next="Add what is missing (the same keys do no harm), then seal it again.",
+    )
+
+
+# — looking —
+
+
+def one(id: int) -> Command[Batch]:
+    rows: list[Batch] = yield batches.one(id)
+    if not rows:
+        raise _not_found(id)
+    return rows[0]
+
+
+def _not_found(id: int) -> NotFound:
+    return NotFound(
+        f"There is no batch {id}.", next="It may have been pruned; 'retoma batch list' shows what is there."
+    )
+
+
+def page(
+    *,
+    states: Sequence[str] | None,
+    pipeline: str | None,
+    labels: Mapping[str, str] | None,
+    name: str | None,
+    before: int | None,
+    limit: int,
+) -> Command[list[Batch]]:
+    for state in states or ():
+        if state not in set(BatchState):
+            raise ConfigurationError(f"There is no state {state!r}.", next=f"States are {', '.join(BatchState)}.")
+    if limit < 1:
+        raise ConfigurationError(f"A page has at least 1 batch, not {limit}.", next="Leave limit out for 50.")
+    rows: list[Batch] = yield batches.page(
+        states=states,
+        pipeline=pipeline,
+        labels=None if labels is None else as_json(labels, "labels"),
+        name=name,
+        before=before,
+        limit=limit,
+    )
+    return rows
+
+
+def progress(id: int) -> Command[Progress]:
+    rows: list[Progress] = yield batches.progress(id)
+    if not rows:
+        raise _not_found(id)
+    return rows[0]
+
+
+def steps(id: int) -> Command[list[StepFigures]]:
+    yield from one(id)
+    rows: list[StepFigures] = yield batches.steps(id)
+    return rows
+
+
+def durations(id: int) -> Command[Durations]:
+    yield from one(id)
+    return (yield batches.durations(id))[0]  # type: ignore[no-any-return]
+
+
+def errors(id: int) -> Command[list[ErrorGroup]]:
+    yield from one(id)
+    rows: list[ErrorGroup] = yield batches.errors(id)
+    return rows
+
+
+def events(id: int, *, after: int, limit: int) -> Command[list[Event]]:
+    rows: list[Event] = yield batches.events(id, after=after, limit=limit)
+    if not rows:
+        yield from one(id)
+    return rows
+
+
+def explained(id: int) -> Command[Explanation]:
+    rows = yield batches.evidence(id)
+    if not rows:
+        raise _not_found(id)
+    return explain(id, rows[0])
+
+
+def plan(id: int, *, configuration: Mapping[str, Any] | None) -> Command[Plan]:
+    """What a resume would do; with another *configuration*, also what a restart under it would do again."""
+    batch = yield from one(id)
+    found = (yield batches.plan(id))[0]
+    can, why_not = _resumable(batch)
+    left = found.continued + found.begun
+    changed = configuration is not None and as_json(configuration, "configuration") != as_json(
+        batch.configuration, "configuration"
+    )
+    reruns = found.done if changed else 0
+    each = found.seconds_each
+    money_each = batch.spent / found.done if found.done else None
+    return Plan(
+        batch=batch,
+        can=can,
+        why_not=why_not,
+        skips=found.done - reruns,
+        continues=found.continued,
+        begins=found.begun,
+        reruns=reruns,
+        leaves_failed=found.failed,
+        quarantined=found.quarantined,
+        suspects=found.suspects,
+        steps_kept=found.steps_kept,
+        seconds_saved=(0.0 if changed else found.seconds_done) + found.seconds_kept,
+        seconds_needed=None if each is None else max(0.0, each * (left + reruns) - found.seconds_kept),
+        money_saved=Decimal(0) if changed else batch.spent,
+        money_needed=None if money_each is None else money_each * (left + reruns),
+    )
+
+
+def _resumable(batch: Batch) -> tuple[bool, str | None]:
+    if batch.sealed_at is None:
+        return False, "it was never sealed"
+    if batch.state in {BatchState.STALLED, BatchState.FAILED} and batch.resumes >= batch.max_resumes:
+        return False, f"its {batch.max_resumes} resumes are used up"
+    if batch.state in {BatchState.PAUSED, BatchState.STALLED, BatchState.FAILED}:
+        return True, None
+    return False, f"it is {batch.state}"
+
+
+def hold(id: int) -> Command[Hold]:
+    rows: list[Hold] = yield batches.hold(id)
+    if not rows:
+        raise _not_found(id)
+    return rows[0]
+
+
+def _told(batch: Batch) -> str:
+    return "sealed" if batch.state is BatchState.QUEUED else str(batch.state)

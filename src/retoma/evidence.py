@@ -1,0 +1,128 @@
+"""What can be seen of a batch from outside, in one snapshot, and what is made of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from enum import StrEnum
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """The facts that say why a batch moves, or does not."""
+
+    state: str
+    reason: str | None
+    queue: str
+    pipeline: str
+    sealed_at: datetime | None
+    started_at: datetime | None
+    last_progress_at: datetime | None
+    stall_seconds: float
+    epoch: int
+    event_seq: int
+    budget: Decimal | None
+    spent: Decimal
+    last_key: str | None
+    resumes: int
+    max_resumes: int
+    unfinished: int
+    failures: int
+    queue_paused: str | None
+    queued: int
+    due: int
+    next_run_at: datetime | None
+    next_reason: str | None
+    running: int
+    orphaned: int
+    lost_worker: str | None
+    lost_at: datetime | None
+    youngest_seconds: float | None
+    oldest_key: str | None
+    oldest_seconds: float | None
+    last_step_at: datetime | None
+    slowest_seconds: float | None
+    workers: int
+    idle_workers: int
+    bad_endings: int
+    bad_ending: str | None
+    bad_reason: str | None
+    bad_error: str | None
+    suspect_key: str | None
+    suspect_crashes: int | None
+    now: datetime
+
+    @property
+    def moved_at(self) -> datetime | None:
+        """When a job last ended or a step was last saved."""
+        times = [at for at in (self.last_progress_at, self.last_step_at) if at is not None]
+        return max(times) if times else None
+
+    @property
+    def silent_seconds(self) -> float:
+        """How long nothing moved."""
+        return 0.0 if self.moved_at is None else max(0.0, (self.now - self.moved_at).total_seconds())
+
+    @property
+    def silent(self) -> bool:
+        """Whether that is longer than the batch allows."""
+        return self.silent_seconds >= self.stall_seconds
+
+
+class Verdict(StrEnum):
+    """Why a batch moves, or does not."""
+
+    MOVING = "moving"
+    """Jobs end."""
+    SLOW = "slow"
+    """Jobs are being worked on, by workers that are alive, within the time they may take."""
+    READY = "ready"
+    """Workers are there and have room: its jobs are about to be taken."""
+    WAITING = "waiting"
+    """Every job waits for a time that has not come: a provider's, or one it chose itself."""
+    SATURATED = "saturated"
+    """All workers are busy with other jobs; its turn comes."""
+    PAUSED = "paused"
+    """Somebody lets it rest."""
+    BUDGET = "budget"
+    """What it may cost is spent."""
+    QUEUE_PAUSED = "queue_paused"
+    """Its queue is paused."""
+    UNSEALED = "unsealed"
+    """It is still being filled."""
+    NO_WORKERS = "no_workers"
+    """No worker that is alive serves its queue."""
+    WORKER_LOST = "worker_lost"
+    """The worker that held its jobs fell silent, and they were not taken back yet."""
+    POISON = "poison"
+    """One of its documents brings executors down."""
+    FAILING = "failing"
+    """Attempts end badly, one after the other."""
+    PROVIDER_DOWN = "provider_down"
+    """The provider does not answer, or answers with errors."""
+    HANGING = "hanging"
+    """Its jobs run far longer than any of them did before."""
+    SILENT = "silent"
+    """Nothing moves, and nothing that can be seen says why."""
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """Why a batch moves, or does not: the verdict, what it rests on, and what to do."""
+
+    batch_id: int
+    verdict: Verdict
+    needs_help: bool
+    """Whether it will not move unless somebody does something."""
+    sentence: str
+    evidence: dict[str, Any]
+    action: str
+    """What helps, in a word: "wait", "resume", "start_worker", "resume_queue", "raise_budget", "seal", "retry_failed",
+    "look", "none".
+    """
+    command: str | None

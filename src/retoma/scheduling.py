@@ -1,0 +1,112 @@
+"""What can be asked of schedules, once for every door: each command yields queries and is sent their rows."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from cronsim import CronSim, CronSimError
+
+from retoma.commands import Command
+from retoma.errors import ConfigurationError, NotFound
+from retoma.model import Due, Schedule
+from retoma.pipeline import Pipeline
+from retoma.store import schedules
+from retoma.telemetry import emit
+from retoma.telemetry.events import ScheduleUnreadable
+
+I = TypeVar("I")
+
+
+def put(
+    pipeline: Pipeline[I, Any], name: str, cron: str, input: I, *, zone: str, keep: bool = False
+) -> Command[Schedule]:
+    """A schedule under *name*, or another time and input for the one that is there, unless it is to be kept."""
+    now: list[datetime] = yield schedules.now()
+    yield schedules.put(
+        name=name,
+        pipeline=pipeline.name,
+        queue=pipeline.queue,
+        cron=cron,
+        zone=zone,
+        input=pipeline.input.encode(input, what=f"the input of schedule {name!r}").text,
+        priority=pipeline.priority,
+        max_attempts=pipeline.retry.attempts,
+        timeout=pipeline.timeout,
+        next_run_at=next_run(cron, zone, now[0]),
+        keep=keep,
+    )
+    return (yield from one(name))
+
+
+def change(name: str, *, cron: str | None, zone: str | None) -> Command[Schedule]:
+    found = yield from one(name)
+    cron, zone = cron or found.cron, zone or found.zone
+    yield schedules.change(name, cron=cron, zone=zone, next_run_at=next_run(cron, zone, found.now))
+    return (yield from one(name))
+
+
+def one(name: str) -> Command[Schedule]:
+    rows: list[Schedule] = yield schedules.all()
+    for row in rows:
+        if row.name == name:
+            return row
+    raise NotFound(f"There is no schedule {name!r}.", next="'retoma schedule list' shows them.")
+
+
+def run_now(name: str) -> Command[int]:
+    rows: list[int] = yield schedules.run_now(name)
+    if not rows:
+        raise NotFound(f"There is no schedule {name!r}.", next="'retoma schedule list' shows them.")
+    return rows[0]
+
+
+def resume(name: str) -> Command[Schedule]:
+    found = yield from one(name)
+    yield schedules.resume(name, next_run(found.cron, found.zone, found.now))
+    return (yield from one(name))
+
+
+def pause(name: str) -> Command[None]:
+    if not (yield schedules.pause(name)):
+        yield from one(name)
+
+
+def remove(name: str) -> Command[None]:
+    if not (yield schedules.remove(name)):
+        yield from one(name)
+
+
+def fire() -> Command[list[tuple[str, int]]]:
+    """Queue the job of every schedule whose time has come; of several workers, one does it."""
+    fired = []
+    due: list[Due] = yield schedules.due()
+    for each in due:
+        try:
+            following = next_run(each.cron, each.zone, each.now)
+        except ConfigurationError as error:
+            # A machine may lack a time zone that another has; the other schedules must not wait for it.
+            emit(ScheduleUnreadable(schedule=each.name, error=error.message))
+            continue
+        ids = yield schedules.fire(each.name, each.next_run_at, following)
+        fired += [(each.name, id) for id in ids]
+    return fired
+
+
+def next_run(cron: str, zone: str, after: datetime) -> datetime:
+    """The next time that *cron* means, on the clocks of *zone*; hours that are skipped or doubled are cared for."""
+    try:
+        local = after.astimezone(ZoneInfo(zone))
+        return next(CronSim(cron, local)).astimezone(UTC)
+    except (ZoneInfoNotFoundError, ValueError):
+        raise ConfigurationError(
+            f"There is no time zone {zone!r}.", next="Use a name such as America/Sao_Paulo or UTC."
+        ) from None
+    except CronSimError as error:
+        raise ConfigurationError(
+            f"The schedule {cron!r} cannot be read: {error}.",
+            next="Five fields: minute, hour, day, month, weekday. Every day at four: 0 4 * * *.",
+        ) from None
+    except StopIteration:
+        raise ConfigurationError(f"The schedule {cron!r} never comes.", next="Look at its day and month.") from None

@@ -1,0 +1,88 @@
+"""Who may come in over HTTP, as queries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from retoma.query import Query, load
+
+SQL = load("retoma.store.queries", "keys.sql")
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """What is known of an API key; never its secret. *usable*: not revoked, and not expired."""
+
+    id: str
+    name: str
+    scopes: list[str]
+    pipelines: list[str] | None
+    created_at: datetime
+    expires_at: datetime | None
+    revoked_at: datetime | None
+    last_used_at: datetime | None
+    usable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Lock:
+    """What a presented key is held against; *rested* when it was last used more than a minute ago."""
+
+    secret_hash: bytes
+    rested: bool
+    key: Key
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """How many keys exist, and how many of them open."""
+
+    existing: int
+    usable: int
+
+
+def _lock(secret_hash: bytes, rested: bool, *key: Any) -> Lock:
+    return Lock(secret_hash, rested, Key(*key))
+
+
+def create(
+    id: str,
+    name: str,
+    secret_hash: bytes,
+    *,
+    scopes: Sequence[str],
+    pipelines: Sequence[str] | None,
+    expires: float | None,
+) -> Query[Key]:
+    params = {
+        "id": id,
+        "name": name,
+        "secret_hash": secret_hash,
+        "scopes": list(scopes),
+        "pipelines": None if pipelines is None else list(pipelines),
+        "expires": expires,
+    }
+    return Query(SQL["create"], Key, params)
+
+
+def all() -> Query[Key]:
+    return Query(SQL["all"], Key)
+
+
+def lock_of(id: str) -> Query[Lock]:
+    return Query(SQL["lock_of"], _lock, {"id": id})
+
+
+def use(id: str) -> Query[str]:
+    return Query(SQL["use"], str, {"id": id})
+
+
+def revoke(id: str) -> Query[str]:
+    return Query(SQL["revoke"], str, {"id": id})
+
+
+def tally() -> Query[Tally]:
+    return Query(SQL["tally"], Tally)

@@ -1,0 +1,2 @@
+drop table retoma.replies;
+drop table retoma.api_keys;

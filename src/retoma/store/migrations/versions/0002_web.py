@@ -1,0 +1,14 @@
+"""The web: API keys, and answers that can be given again."""
+
+from retoma.store.migrations import run
+
+revision = "0002"
+down_revision = "0001"
+
+
+def upgrade() -> None:
+    run(__file__, "up")
+
+
+def downgrade() -> None:
+    run(__file__, "down")

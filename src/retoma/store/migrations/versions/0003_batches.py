@@ -1,0 +1,14 @@
+"""Batches: many jobs followed as one, and their ordered story."""
+
+from retoma.store.migrations import run
+
+revision = "0003"
+down_revision = "0002"
+
+
+def upgrade() -> None:
+    run(__file__, "up")
+
+
+def downgrade() -> None:
+    run(__file__, "down")

@@ -1,0 +1,842 @@
+-- Batches: many jobs followed as one. Each command is decided under the lock of the batch's row, by the state it is
+-- in, and told in its story in the same statement. Where a command reaches for the batch's jobs it skips those that
+-- are locked at the moment: whoever holds one is about to tell the batch.
+
+-- name: create
+-- Not to be claimed until it is sealed: its lane is closed.
+with new as (
+    select nextval('retoma.batches_id_seq') as id
+),
+lane as (
+    insert into retoma.lanes (queue, name, at_once, closed_at)
+    select %(queue)s::text, 'batch:' || new.id, %(at_once)s::integer, now() from new
+    returning id, at_once
+),
+places as (
+    insert into retoma.slots (lane_id, place)
+    select lane.id, place from lane cross join generate_series(1, lane.at_once) as place
+),
+created as (
+    insert into retoma.batches (id, name, pipeline, queue, lane_id, route, labels, configuration, correlation_id,
+                                max_resumes, max_failure_rate, budget, stall_seconds, event_seq, expires_at)
+    overriding system value
+    select new.id, %(name)s::text, %(pipeline)s::text, %(queue)s::text, lane.id, %(route)s::text,
+           %(labels)s::jsonb, %(configuration)s::json, %(correlation_id)s::text, %(max_resumes)s::integer,
+           %(max_failure_rate)s::real, %(budget)s::numeric, %(stall_seconds)s::real, 1,
+           now() + make_interval(secs => %(expires)s::float8)
+      from new
+     cross join lane
+    returning id, name
+),
+story as (
+    insert into retoma.events (batch_id, seq, kind, data)
+    select created.id, 1, 'created', json_build_object('name', created.name) from created
+)
+select created.id from created;
+
+-- name: hold
+-- The row under its lock, as it is now. What follows in the same transaction sees whatever others had done before.
+select batch.state, batch.epoch, batch.resumes, batch.max_resumes, batch.unfinished,
+       batch.sealed_at is not null as sealed, batch.reason
+  from retoma.batches as batch
+ where batch.id = %(id)s::bigint
+   for no key update;
+
+-- name: filling
+-- Whoever adds jobs holds the batch so that it cannot be sealed, cancelled or expire meanwhile.
+select batch.id, batch.queue, lane.name as lane, batch.pipeline, batch.correlation_id
+  from retoma.batches as batch
+  join retoma.lanes as lane on lane.id = batch.lane_id
+ where batch.id = %(id)s::bigint
+   and batch.sealed_at is null
+   and batch.state = 'queued'
+   for share of batch;
+
+-- name: seal
+-- All its jobs are there: from now on they may be taken. One that holds nothing stays open.
+with counted as materialized (
+    select batch.id, batch.lane_id, batch.event_seq
+      from retoma.batches as batch
+     where batch.id = %(id)s::bigint
+       and batch.sealed_at is null
+       and batch.state = 'queued'
+       for no key update
+),
+filled as materialized (
+    select counted.id, counted.lane_id, counted.event_seq, count(*)::integer as total,
+           count(*) filter (where job.state = 'queued')::integer as unfinished,
+           count(*) filter (where job.state = 'failed')::integer as failures
+      from counted
+      join retoma.jobs as job on job.batch_id = counted.id
+     group by 1, 2, 3
+    having count(*) filter (where job.state = 'queued') > 0
+       and count(*) = coalesce(%(expected)s::integer, count(*))
+),
+sealed as (
+    update retoma.batches as batch
+       set sealed_at = now(),
+           expires_at = null,
+           total = filled.total,
+           unfinished = filled.unfinished,
+           failures = filled.failures,
+           event_seq = filled.event_seq + 1
+      from filled
+     where batch.id = filled.id
+    returning batch.id, batch.queue, batch.total
+),
+opened as (
+    update retoma.lanes as lane set closed_at = null from filled where lane.id = filled.lane_id
+),
+story as (
+    insert into retoma.events (batch_id, seq, kind, data)
+    select filled.id, filled.event_seq + 1, 'sealed', json_build_object('total', filled.total) from filled
+)
+select sealed.id, sealed.total, pg_notify('retoma', sealed.queue)::text as hint from sealed;
+
+-- name: size
+select count(*)::integer as jobs, count(*) filter (where job.state = 'queued')::integer as waiting
+  from retoma.jobs as job
+ where job.batch_id = %(id)s::bigint;
+
+-- name: pause
+-- Nobody takes its jobs any more; those that run go back after the step at hand, with the next heartbeat.
+with wanted as materialized (
+    select batch.id, batch.lane_id, batch.state, batch.event_seq
+      from retoma.batches as batch
+     where batch.id = %(id)s::bigint
+       and batch.sealed_at is not null
+       and batch.state in ('queued', 'running', 'stalled')
+       for no key update
+),
+paused as (
+    update retoma.batches as batch
+       set state = 'paused',
+           was = wanted.state,
+           reason = %(reason)s::text,
+           stalled_at = null,
+           epoch = batch.epoch + 1,
+           event_seq = wanted.event_seq + 1
+      from wanted
+     where batch.id = wanted.id
+),
+closed as (
+    update retoma.lanes as lane set closed_at = now() from wanted where lane.id = wanted.lane_id
+),
+story as (
+    insert into retoma.events (batch_id, seq, kind, data)
+    select wanted.id, wanted.event_seq + 1, 'paused',
+           json_build_object('before', wanted.state, 'why', %(reason)s::text)
+      from wanted
+)
+select wanted.id from wanted;
+
+-- name: resume
+-- Continue from where it stopped. Of several who ask, one finds it stopped and moves it; the others find it running.
+-- Resuming what was paused costs nothing; resuming what stalled or failed is counted and limited.
+with wanted as materialized (
+    select batch.id, batch.lane_id, batch.queue, batch.state, batch.event_seq, batch.started_at, batch.failures,
+           batch.total - batch.unfinished as ended, (batch.state <> 'paused')::integer as cost
+      from retoma.batches as batch
+     where batch.id = %(id)s::bigint
+       and (batch.state = 'paused'
+            or batch.state in ('stalled', 'failed')
+               and batch.resumes < coalesce(%(max_resumes)s::integer, batch.max_resumes))
+       and (%(epoch)s::integer is null or batch.epoch = %(epoch)s::integer)
+       for no key update
+),
+resumed as (
+    update retoma.batches as batch
+       set state = case when wanted.started_at is null then 'queued' else 'running' end,
+           was = wanted.state,
+           reason = null,
+           cause = null,
+           resumes = batch.resumes + wanted.cost,
+           max_resumes = coalesce(%(max_resumes)s::integer, batch.max_resumes),
+           -- What failed so far was seen by whoever resumes: the failure policy counts from here.
+           forgiven = wanted.failures,
+           forgiven_of = wanted.ended,
+           stalled_at = null,
+           finished_at = null,
+           last_progress_at = case when wanted.started_at is not null then now() end,
+           epoch = batch.epoch + 1,
+           event_seq = wanted.event_seq + 1
+      from wanted
+     where batch.id = wanted.id
+),
+opened as (
+    update retoma.lanes as lane set closed_at = null from wanted where lane.id = wanted.lane_id
+),
+story as (
+    insert into retoma.events (batch_id, seq, kind, data)
+    select wanted.id, wanted.event_seq + 1, case when wanted.started_at is null then 'queued' else 'running' end,
+           json_build_object('before', wanted.state, 'why', 'resumed', 'by', %(by)s::text, 'counted', wanted.cost)
+      from wanted
+)
+select wanted.id, wanted.state as was, pg_notify('retoma', wanted.queue)::text as hint from wanted;
+
+-- name: take_back
+-- A resume takes the jobs that hang away from whoever holds them: those that were taken before the batch fell silent.
+-- Their workers hear of it with the next heartbeat, and whatever they write until then misses.
+with held as materialized (
+    select job.id, job.fence, job.attempt, job.worker_id, job.claimed_at
+      from retoma.jobs as job
+      join retoma.batches as batch on batch.id = job.batch_id
+     where job.batch_id = %(id)s::bigint
+       and job.state = 'running'
+       and job.claimed_at < now() - make_interval(secs => batch.stall_seconds)
+     order by job.id
+     limit %(limit)s::integer
+       for no key update of job skip locked
+),
+queued as (
+    update retoma.jobs as job
+       set state = 'queued',
+           reason = 'resumed',
+           attempt = job.attempt - 1,
+           worker_id = null,
+           claim_token = null
+      from held
+     where job.id = held.id
+    returning job.id, job.batch_id, job.key, job.state
+),
+written as (
+    insert into retoma.attempts (job_id, fence, attempt, worker_id, ending, reason, claimed_at)
+    select held.id, held.fence, held.attempt, held.worker_id, 'released', 'resumed', held.claimed_at from held
+),
+freed as (
+    update retoma.slots as slot set job_id = null from held where slot.job_id = held.id
+),
+moved as (
+    select queued.batch_id, queued.id, queued.key, 'running' as was, queued.state, null::real as seconds from queued
+),
+-- include: tell
+select queued.id from queued;
+
+-- name: cancel
+-- One that was never sealed is counted now.
+with wanted as materialized (
+    select batch.id, batch.lane_id, batch.state, batch.event_seq, batch.sealed_at
+      from retoma.batches as batch
+     where batch.id = %(id)s::bigint
+       and batch.state in ('queued', 'running', 'stalled', 'paused')
+       for no key update
+),
+counted as materialized (
+    select wanted.id, count(*)::integer as total, count(*) filter (where job.state = 'queued')::integer as unfinished,
+           count(*) filter (where job.state = 'failed')::integer as failures
+      from wanted
+      join retoma.jobs as job on job.batch_id = wanted.id
+     where wanted.sealed_at is null
+     group by wanted.id
+),
+cancelled as (
+    update retoma.batches as batch
+       set state = 'cancelled',
+           was = wanted.state,
+           reason = %(reason)s::text,
+           total = coalesce(counted.total, batch.total),
+           sealed_at = case when counted.total is null then batch.sealed_at else now() end,
+           unfinished = coalesce(counted.unfinished, batch.unfinished),
+           failures = coalesce(counted.failures, batch.failures),
+           finished_at = now(),
+           stalled_at = null,
+           expires_at = null,
+           epoch = batch.epoch + 1,
+           event_seq = wanted.event_seq + 1
+      from wanted
+      left join counted on counted.id = wanted.id
+     where batch.id = wanted.id
+),
+closed as (
+    update retoma.lanes as lane set closed_at = now() from wanted where lane.id = wanted.lane_id
+),
+story as (
+    insert into retoma.events (batch_id, seq, kind, data)
+    select wanted.id, wanted.event_seq + 1, 'cancelled',
+           json_build_object('before', wanted.state, 'why', %(reason)s::text)
+      from wanted
+)
+select wanted.id from wanted;
+
+-- name: cancel_jobs
+-- The jobs of cancelled batches, a bounded piece at a time: those that wait end now, those that run are asked to.
+with wanted as materialized (
+    select job.id, job.state
+      from retoma.batches as batch
+     cross join lateral (
+           select job.id, job.state
+             from retoma.jobs as job
+            where job.batch_id = batch.id
+              and job.state in ('queued', 'running')
+              and (job.state = 'queued' or job.cancel_requested_at is null)
+            order by job.id
+            limit %(limit)s::integer
+              for no key update skip locked) as job
+     where batch.state = 'cancelled'
+       and batch.unfinished > 0
+       and (%(id)s::bigint is null or batch.id = %(id)s::bigint)
+     limit %(limit)s::integer
+),
+asked as (
+    update retoma.jobs as job
+       set state = case when wanted.state = 'queued' then 'cancelled' else job.state end,
+           reason = case when wanted.state = 'queued' then 'batch' else job.reason end,
+           finished_at = case when wanted.state = 'queued' then now() end,
+           cancel_requested_at = coalesce(job.cancel_requested_at, now())
+      from wanted
+     where job.id = wanted.id
+    returning job.id, job.batch_id, job.key, job.state
+),
+moved as (
+    select asked.batch_id, asked.id, asked.key, 'queued' as was, asked.state, null::real as seconds
+      from asked
+     where asked.state = 'cancelled'
+),
+-- include: tell
+select asked.id, asked.state from asked;
+
+-- name: retry_failed
+-- Only what failed (or was cancelled, when asked) gets new attempts; what it had done so far is kept. One error
+-- group, when its fingerprint is given.
+with wanted as materialized (
+    select job.id, job.state
+      from retoma.jobs as job
+     where job.batch_id = %(id)s::bigint
+       and (job.state = 'failed' or job.state = 'cancelled' and %(cancelled)s::boolean)
+       and (%(fingerprint)s::text is null or
+-- include: fingerprint
+            = %(fingerprint)s::text)
+     order by job.id
+     limit %(limit)s::integer
+       for no key update of job skip locked
+),
+queued as (
+    update retoma.jobs as job
+       set state = 'queued',
+           reason = null,
+           run_at = now(),
+           expires_at = null,
+           max_attempts = job.attempt + coalesce(%(attempts)s::integer, greatest(job.max_attempts - job.attempt, 1)),
+           crashes = 0,
+           cancel_requested_at = null,
+           finished_at = null,
+           error = null
+      from wanted
+     where job.id = wanted.id
+    returning job.id, job.batch_id, job.key, wanted.state as was, job.state, job.queue
+),
+hint as (
+    select pg_notify('retoma', named.queue) from (select distinct queued.queue from queued) as named
+),
+moved as (
+    select queued.batch_id, queued.id, queued.key, queued.was, queued.state, null::real as seconds from queued
+),
+-- include: tell
+select queued.id, (select count(*) from hint) as hints from queued;
+
+-- name: restart
+-- Begin anew, a bounded piece at a time: checkpoints are set aside, and the jobs are queued as if they had never run.
+with wanted as materialized (
+    select job.id, job.state
+      from retoma.jobs as job
+     where job.batch_id = %(id)s::bigint
+       and job.id > %(after)s::bigint
+       and job.state not in ('queued', 'running')
+     order by job.id
+     limit %(limit)s::integer
+       for no key update skip locked
+),
+aside as (
+    update retoma.checkpoints as checkpoint
+       set set_aside_at = now(),
+           reason = 'restart'
+      from wanted
+     where checkpoint.job_id = wanted.id
+       and checkpoint.set_aside_at is null
+),
+unheard as (
+    delete from retoma.signals as signal using wanted where signal.job_id = wanted.id
+),
+queued as (
+    update retoma.jobs as job
+       set state = 'queued',
+           reason = 'restart',
+           run_at = now(),
+           expires_at = null,
+           attempt = 0,
+           crashes = 0,
+           cancel_requested_at = null,
+           finished_at = null,
+           output = null,
+           error = null
+      from wanted
+     where job.id = wanted.id
+    returning job.id, job.batch_id, job.key, wanted.state as was, job.state
+),
+moved as (
+    select queued.batch_id, queued.id, queued.key, queued.was, queued.state, null::real as seconds from queued
+),
+-- include: tell
+select queued.id from queued order by queued.id;
+
+-- name: restarted
+-- The row of a batch that begins anew: its resumes are given back, and it may carry another configuration.
+with wanted as materialized (
+    select batch.id, batch.lane_id, batch.queue, batch.state, batch.event_seq
+      from retoma.batches as batch
+     where batch.id = %(id)s::bigint
+       and batch.state in ('completed', 'failed', 'cancelled')
+       for no key update
+),
+anew as (
+    update retoma.batches as batch
+       set state = 'running',
+           was = wanted.state,
+           reason = null,
+           cause = null,
+           resumes = 0,
+           forgiven = 0,
+           forgiven_of = 0,
+           configuration = coalesce(%(configuration)s::json, batch.configuration),
+           started_at = now(),
+           finished_at = null,
+           last_progress_at = now(),
+           epoch = batch.epoch + 1,
+           event_seq = wanted.event_seq + 1
+      from wanted
+     where batch.id = wanted.id
+),
+opened as (
+    update retoma.lanes as lane set closed_at = null from wanted where lane.id = wanted.lane_id
+),
+story as (
+    insert into retoma.events (batch_id, seq, kind, data)
+    select wanted.id, wanted.event_seq + 1, 'running',
+           json_build_object('before', wanted.state, 'why', 'restarted',
+                             'configuration', %(configuration)s::json is not null)
+      from wanted
+)
+select wanted.id, pg_notify('retoma', wanted.queue)::text as hint from wanted;
+
+-- name: change
+-- What may be changed while it lives; what is not given stays.
+with wanted as materialized (
+    select batch.id, batch.event_seq
+      from retoma.batches as batch
+     where batch.id = %(id)s::bigint
+       for no key update
+),
+changed as (
+    update retoma.batches as batch
+       set name = coalesce(%(name)s::text, batch.name),
+           labels = coalesce(%(labels)s::jsonb, batch.labels),
+           max_resumes = coalesce(%(max_resumes)s::integer, batch.max_resumes),
+           max_failure_rate = coalesce(%(max_failure_rate)s::real, batch.max_failure_rate),
+           stall_seconds = coalesce(%(stall_seconds)s::real, batch.stall_seconds),
+           budget = coalesce(%(budget)s::numeric, batch.budget),
+           epoch = batch.epoch + 1,
+           event_seq = wanted.event_seq + 1
+      from wanted
+     where batch.id = wanted.id
+),
+story as (
+    insert into retoma.events (batch_id, seq, kind, data)
+    select wanted.id, wanted.event_seq + 1, 'changed', %(told)s::json from wanted
+)
+select wanted.id from wanted;
+
+-- name: stall
+-- Nothing moves, and it was found out why. Only if it is still as it was when that was found out.
+with wanted as materialized (
+    select batch.id, batch.event_seq
+      from retoma.batches as batch
+     where batch.id = %(id)s::bigint
+       and batch.state = 'running'
+       and batch.epoch = %(epoch)s::integer
+       and batch.event_seq = %(event_seq)s::bigint
+       for no key update skip locked
+),
+stalled as (
+    update retoma.batches as batch
+       set state = 'stalled',
+           was = 'running',
+           reason = %(verdict)s::text,
+           cause = %(cause)s::json,
+           stalled_at = now(),
+           epoch = batch.epoch + 1,
+           event_seq = wanted.event_seq + 1
+      from wanted
+     where batch.id = wanted.id
+),
+story as (
+    insert into retoma.events (batch_id, seq, kind, data)
+    select wanted.id, wanted.event_seq + 1, 'stalled',
+           json_build_object('before', 'running', 'why', %(verdict)s::text, 'cause', %(cause)s::json)
+      from wanted
+)
+select wanted.id from wanted;
+
+-- name: give_up
+-- Stalled once more with every resume used: definitely failed. What is done stays done.
+with wanted as materialized (
+    select batch.id, batch.lane_id, batch.event_seq, batch.resumes
+      from retoma.batches as batch
+     where batch.state = 'stalled'
+       and batch.resumes >= batch.max_resumes
+     order by batch.id
+     limit 100
+       for no key update skip locked
+),
+failed as (
+    update retoma.batches as batch
+       set state = 'failed',
+           was = 'stalled',
+           reason = 'resumes',
+           stalled_at = null,
+           finished_at = now(),
+           epoch = batch.epoch + 1,
+           event_seq = wanted.event_seq + 1
+      from wanted
+     where batch.id = wanted.id
+),
+closed as (
+    update retoma.lanes as lane set closed_at = now() from wanted where lane.id = wanted.lane_id
+),
+story as (
+    insert into retoma.events (batch_id, seq, kind, data)
+    select wanted.id, wanted.event_seq + 1, 'failed',
+           json_build_object('before', 'stalled', 'why', 'resumes', 'resumes', wanted.resumes)
+      from wanted
+)
+select wanted.id from wanted;
+
+-- name: advance
+-- A stalled batch in which a step was saved since: it moves again by itself, and no resume is counted.
+with wanted as materialized (
+    select batch.id, batch.event_seq
+      from retoma.batches as batch
+     where batch.state = 'stalled'
+       and exists (select
+                     from retoma.jobs as job
+                     join retoma.checkpoints as checkpoint on checkpoint.job_id = job.id
+                    where job.batch_id = batch.id
+                      and job.state = 'running'
+                      and checkpoint.saved_at > batch.stalled_at)
+     order by batch.id
+     limit 100
+       for no key update of batch skip locked
+),
+moving as (
+    update retoma.batches as batch
+       set state = 'running',
+           was = 'stalled',
+           reason = null,
+           cause = null,
+           stalled_at = null,
+           last_progress_at = now(),
+           epoch = batch.epoch + 1,
+           event_seq = wanted.event_seq + 1
+      from wanted
+     where batch.id = wanted.id
+),
+story as (
+    insert into retoma.events (batch_id, seq, kind, data)
+    select wanted.id, wanted.event_seq + 1, 'running', json_build_object('before', 'stalled', 'why', 'advanced')
+      from wanted
+)
+select wanted.id from wanted;
+
+-- name: unsealed
+-- Opened long ago and never sealed: whoever filled them is gone.
+select batch.id
+  from retoma.batches as batch
+ where batch.sealed_at is null
+   and batch.expires_at < now()
+   and batch.state = 'queued'
+ order by batch.id
+ limit 100;
+
+-- name: silent
+-- Running batches in which no job has ended for as long as they allow.
+select batch.id
+  from retoma.batches as batch
+ where batch.state = 'running'
+   and batch.last_progress_at < now() - make_interval(secs => batch.stall_seconds)
+ order by batch.last_progress_at
+ limit 100;
+
+-- name: one
+select batch.id, batch.name, batch.pipeline, batch.queue, batch.route, batch.labels::text as labels,
+       batch.configuration::text as configuration, batch.correlation_id, batch.state, batch.reason,
+       batch.cause::text as cause, batch.total, batch.unfinished, batch.failures, batch.resumes, batch.max_resumes,
+       batch.max_failure_rate, batch.budget, batch.spent, batch.stall_seconds, batch.epoch, batch.event_seq,
+       batch.created_at, batch.sealed_at, batch.expires_at, batch.started_at, batch.stalled_at, batch.finished_at,
+       batch.last_progress_at, batch.last_key
+  from retoma.batches as batch
+ where batch.id = %(id)s::bigint;
+
+-- name: page
+-- Newest first, after a cursor; each filter counts only when it is given.
+select batch.id, batch.name, batch.pipeline, batch.queue, batch.route, batch.labels::text as labels,
+       batch.configuration::text as configuration, batch.correlation_id, batch.state, batch.reason,
+       batch.cause::text as cause, batch.total, batch.unfinished, batch.failures, batch.resumes, batch.max_resumes,
+       batch.max_failure_rate, batch.budget, batch.spent, batch.stall_seconds, batch.epoch, batch.event_seq,
+       batch.created_at, batch.sealed_at, batch.expires_at, batch.started_at, batch.stalled_at, batch.finished_at,
+       batch.last_progress_at, batch.last_key
+  from retoma.batches as batch
+ where (%(states)s::text[] is null or batch.state = any (%(states)s::text[]))
+   and (%(pipeline)s::text is null or batch.pipeline = %(pipeline)s::text)
+   and (%(labels)s::jsonb is null or batch.labels @> %(labels)s::jsonb)
+   and (%(name)s::text is null or batch.name = %(name)s::text)
+   and (%(before)s::bigint is null or batch.id < %(before)s::bigint)
+ order by batch.id desc
+ limit %(limit)s::integer;
+
+-- name: progress
+-- Everything in one snapshot: the counts are the jobs themselves, so they cannot drift.
+select batch.id, batch.name, batch.state, batch.reason, coalesce(batch.total, counts.all_jobs) as total,
+       counts.queued, counts.running, counts.completed, counts.skipped, counts.failed, counts.review,
+       counts.cancelled, batch.resumes, batch.max_resumes, batch.last_progress_at, batch.last_key,
+       batch.pace_minute * exp(-least(extract(epoch from now() - batch.paced_at) / 60, 700)::float8) as pace_minute,
+       batch.pace_five * exp(-least(extract(epoch from now() - batch.paced_at) / 300, 700)::float8) as pace_five,
+       batch.busy_seconds, batch.spent, batch.budget, batch.stall_seconds, batch.created_at, batch.started_at,
+       batch.stalled_at, batch.finished_at, batch.epoch, batch.event_seq, now() as now
+  from retoma.batches as batch
+ cross join lateral (
+       select coalesce(sum(job.jobs), 0)::integer as all_jobs,
+              coalesce(sum(job.jobs) filter (where job.state = 'queued'), 0)::integer as queued,
+              coalesce(sum(job.jobs) filter (where job.state = 'running'), 0)::integer as running,
+              coalesce(sum(job.jobs) filter (where job.state = 'completed'), 0)::integer as completed,
+              coalesce(sum(job.jobs) filter (where job.state = 'skipped'), 0)::integer as skipped,
+              coalesce(sum(job.jobs) filter (where job.state = 'failed'), 0)::integer as failed,
+              coalesce(sum(job.jobs) filter (where job.state = 'review'), 0)::integer as review,
+              coalesce(sum(job.jobs) filter (where job.state = 'cancelled'), 0)::integer as cancelled
+         from (select job.state, count(*) as jobs
+                 from retoma.jobs as job
+                where job.batch_id = batch.id
+                group by job.state) as job) as counts
+ where batch.id = %(id)s::bigint;
+
+-- name: steps
+-- Step by step: how often it was done, how long it takes, and how many unfinished jobs got as far as this.
+-- The values of a map count as one step.
+with saved as materialized (
+    select checkpoint.job_id,
+           regexp_replace(checkpoint.step, '/[^/]*$', '/*') as step,
+           checkpoint.seconds, checkpoint.saved_at, job.state
+      from retoma.jobs as job
+      join retoma.checkpoints as checkpoint on checkpoint.job_id = job.id
+                                           and checkpoint.set_aside_at is null
+     where job.batch_id = %(id)s::bigint
+),
+furthest as (
+    select distinct on (saved.job_id) saved.step
+      from saved
+     where saved.state in ('queued', 'running')
+     order by saved.job_id, saved.saved_at desc
+)
+select saved.step, count(*)::integer as done, count(distinct saved.job_id)::integer as jobs,
+       (select count(*) from furthest where furthest.step = saved.step)::integer as here,
+       percentile_cont(0.5) within group (order by saved.seconds)::float8 as median_seconds,
+       percentile_cont(0.95) within group (order by saved.seconds)::float8 as slow_seconds
+  from saved
+ group by saved.step
+ order by min(saved.saved_at);
+
+-- name: durations
+-- How long an attempt that ended well took, from the claim to the end, and how many there were.
+select count(*)::integer as jobs,
+       avg(attempt.seconds)::float8 as mean,
+       percentile_cont(0.5) within group (order by attempt.seconds)::float8 as median,
+       percentile_cont(0.95) within group (order by attempt.seconds)::float8 as slow,
+       max(attempt.seconds)::float8 as slowest
+  from retoma.jobs as job
+  join retoma.attempts as attempt on attempt.job_id = job.id
+ where job.batch_id = %(id)s::bigint
+   and attempt.ending in ('completed', 'skipped', 'review');
+
+-- name: errors
+-- What failed, by what is the same in the errors' words.
+select
+-- include: fingerprint
+       as fingerprint,
+       (array_agg(split_part(job.error, E'\n', 1) order by job.id))[1] as example,
+       (array_agg(job.reason order by job.id))[1] as reason,
+       count(*)::integer as jobs,
+       (array_agg(job.id order by job.id))[1:5] as first_jobs,
+       (array_agg(coalesce(job.key, job.id::text) order by job.id))[1:5] as first_keys,
+       max(job.finished_at) as last_at
+  from retoma.jobs as job
+ where job.batch_id = %(id)s::bigint
+   and job.state = 'failed'
+ group by 1
+ order by jobs desc, fingerprint;
+
+-- name: evidence
+-- What can be seen from outside of a batch that does not move.
+with batch as materialized (
+    select * from retoma.batches as batch where batch.id = %(id)s::bigint
+),
+open_jobs as materialized (
+    select job.*, worker.label, worker.seen_at, worker.lease_expires_at, worker.stopped_at as worker_stopped_at
+      from batch
+      join retoma.jobs as job on job.batch_id = batch.id and job.state = 'running'
+      left join retoma.workers as worker on worker.id = job.worker_id
+),
+waiting as materialized (
+    select count(*)::integer as queued,
+           count(*) filter (where job.run_at <= now())::integer as due,
+           min(job.run_at) filter (where job.run_at > now()) as next_run_at
+      from batch
+      join retoma.jobs as job on job.batch_id = batch.id and job.state = 'queued'
+),
+bad as materialized (
+    -- How attempts ended since the last progress.
+    select attempt.ending, attempt.reason, split_part(attempt.error, E'\n', 1) as error, attempt.worker_id,
+           attempt.job_id, attempt.ended_at
+      from batch
+      join retoma.jobs as job on job.batch_id = batch.id and job.state in ('queued', 'running') and job.fence > 0
+      join retoma.attempts as attempt on attempt.job_id = job.id
+     where attempt.ended_at > batch.last_progress_at
+       and attempt.ending not in ('released', 'postponed', 'waiting')
+)
+select batch.state, batch.reason, batch.queue, batch.pipeline, batch.sealed_at, batch.started_at,
+       batch.last_progress_at, batch.stall_seconds, batch.epoch, batch.event_seq, batch.budget, batch.spent,
+       batch.last_key, batch.resumes, batch.max_resumes, batch.unfinished, batch.failures,
+       (select queue.paused_reason from retoma.queues as queue
+         where queue.name = batch.queue and queue.paused_at is not null) as queue_paused,
+       waiting.queued, waiting.due, waiting.next_run_at,
+       (select job.reason from retoma.jobs as job
+         where job.batch_id = batch.id and job.state = 'queued' and job.run_at = waiting.next_run_at limit 1)
+           as next_reason,
+       (select count(*) from open_jobs)::integer as running,
+       (select count(*) from open_jobs
+         where open_jobs.lease_expires_at < now() or open_jobs.worker_stopped_at is not null)::integer as orphaned,
+       (select open_jobs.label from open_jobs where open_jobs.lease_expires_at < now()
+         order by open_jobs.id limit 1) as lost_worker,
+       (select min(open_jobs.seen_at) from open_jobs where open_jobs.lease_expires_at < now()) as lost_at,
+       -- The job that has run for the shortest time: when even that one is late, all are.
+       (select min(extract(epoch from now() - open_jobs.claimed_at)) from open_jobs)::float8 as youngest_seconds,
+       (select coalesce(open_jobs.key, open_jobs.id::text) from open_jobs
+         order by open_jobs.claimed_at limit 1) as oldest_key,
+       (select max(extract(epoch from now() - open_jobs.claimed_at)) from open_jobs)::float8 as oldest_seconds,
+       (select max(checkpoint.saved_at) from open_jobs
+          join retoma.checkpoints as checkpoint on checkpoint.job_id = open_jobs.id) as last_step_at,
+       (select max(attempt.seconds)
+          from (select attempt.seconds
+                  from retoma.jobs as job
+                  join retoma.attempts as attempt on attempt.job_id = job.id and attempt.ending = 'completed'
+                 where job.batch_id = batch.id and job.state = 'completed'
+                 limit 1000) as attempt)::float8 as slowest_seconds,
+       (select count(*) from retoma.workers as worker
+         where worker.stopped_at is null and worker.lease_expires_at > now() and worker.stopping_at is null
+           and batch.queue = any (worker.queues) and batch.pipeline = any (worker.pipelines))::integer as workers,
+       (select count(*) from retoma.workers as worker
+         where worker.stopped_at is null and worker.lease_expires_at > now() and worker.stopping_at is null
+           and batch.queue = any (worker.queues) and batch.pipeline = any (worker.pipelines)
+           and worker.at_once > (select count(*) from retoma.jobs as job
+                                  where job.worker_id = worker.id and job.state = 'running'))::integer as idle_workers,
+       (select count(*) from bad)::integer as bad_endings,
+       (select bad.ending from bad group by bad.ending order by count(*) desc, 1 limit 1) as bad_ending,
+       (select bad.reason from bad order by bad.ended_at desc limit 1) as bad_reason,
+       (select bad.error from bad order by bad.ended_at desc limit 1) as bad_error,
+       (select coalesce(job.key, job.id::text)
+          from retoma.jobs as job
+         where job.batch_id = batch.id and job.crashes > 0 and job.state in ('queued', 'running')
+         order by job.crashes desc, job.id limit 1) as suspect_key,
+       (select max(job.crashes) from retoma.jobs as job
+         where job.batch_id = batch.id and job.crashes > 0 and job.state in ('queued', 'running'))::integer
+           as suspect_crashes,
+       now() as now
+  from batch
+ cross join waiting;
+
+-- name: plan
+-- What a resume would find: what is done and stays done, what goes on from a checkpoint, what begins at the start.
+select count(*) filter (where job.state in ('completed', 'skipped', 'review'))::integer as done,
+       count(*) filter (where job.state in ('queued', 'running') and saved.steps > 0)::integer as continued,
+       count(*) filter (where job.state in ('queued', 'running') and saved.steps is null)::integer as begun,
+       count(*) filter (where job.state = 'failed' and job.reason is distinct from 'quarantine')::integer as failed,
+       count(*) filter (where job.state = 'failed' and job.reason = 'quarantine')::integer as quarantined,
+       count(*) filter (where job.state = 'cancelled')::integer as cancelled,
+       count(*) filter (where job.crashes > 0 and job.state in ('queued', 'running'))::integer as suspects,
+       coalesce(sum(saved.steps) filter (where job.state in ('queued', 'running')), 0)::integer as steps_kept,
+       coalesce(sum(saved.seconds) filter (where job.state in ('queued', 'running')), 0)::float8 as seconds_kept,
+       coalesce(sum(attempt.seconds) filter (where job.state in ('completed', 'skipped', 'review')), 0)::float8
+           as seconds_done,
+       avg(attempt.seconds) filter (where job.state in ('completed', 'skipped', 'review'))::float8 as seconds_each
+  from retoma.jobs as job
+  left join lateral (
+       select count(*) as steps, sum(checkpoint.seconds) as seconds
+         from retoma.checkpoints as checkpoint
+        where checkpoint.job_id = job.id
+          and checkpoint.set_aside_at is null
+          and job.state in ('queued', 'running')
+       having count(*) > 0) as saved on true
+  left join lateral (
+       select sum(attempt.seconds) as seconds
+         from retoma.attempts as attempt
+        where attempt.job_id = job.id
+          and attempt.ending in ('completed', 'skipped', 'review')) as attempt on true
+ where job.batch_id = %(id)s::bigint;
+
+-- name: events
+select event.seq, event.kind, event.at, event.data::text as data
+  from retoma.events as event
+ where event.batch_id = %(id)s::bigint
+   and event.seq > %(after)s::bigint
+ order by event.seq
+ limit %(limit)s::integer;
+
+-- name: news
+-- The events of many batches at once, each after its own cursor.
+select event.batch_id, event.seq, event.kind, event.at, event.data::text as data
+  from unnest(%(ids)s::bigint[], %(after)s::bigint[]) as wanted (batch_id, after)
+ cross join lateral (
+       select event.batch_id, event.seq, event.kind, event.at, event.data
+         from retoma.events as event
+        where event.batch_id = wanted.batch_id
+          and event.seq > wanted.after
+        order by event.seq
+        limit %(limit)s::integer) as event
+ order by event.batch_id, event.seq;
+
+-- name: configuration
+select batch.configuration::text as configuration from retoma.batches as batch where batch.id = %(id)s::bigint;
+
+-- name: prune
+-- Batches that ended long ago, whole: jobs first, a bounded piece at a time, then the row and all that is left of it.
+with old as materialized (
+    select batch.id, batch.lane_id
+      from retoma.batches as batch
+     where batch.finished_at < now() - make_interval(secs => %(older_than)s::float8)
+     order by batch.id
+     limit 10
+       for update skip locked
+),
+old_jobs as materialized (
+    select job.id
+      from old
+     cross join lateral (
+           select job.id from retoma.jobs as job
+            where job.batch_id = old.id and job.state not in ('queued', 'running')
+            order by job.id
+            limit %(limit)s::integer) as job
+     limit %(limit)s::integer
+),
+gone_attempts as (delete from retoma.attempts as attempt using old_jobs where attempt.job_id = old_jobs.id),
+gone_checkpoints as (
+    delete from retoma.checkpoints as checkpoint using old_jobs where checkpoint.job_id = old_jobs.id),
+gone_signals as (delete from retoma.signals as signal using old_jobs where signal.job_id = old_jobs.id),
+gone_jobs as (delete from retoma.jobs as job using old_jobs where job.id = old_jobs.id returning job.id),
+empty as materialized (
+    select old.id, old.lane_id
+      from old
+     where not exists (select from retoma.jobs as job where job.batch_id = old.id)
+),
+gone_events as (delete from retoma.events as event using empty where event.batch_id = empty.id),
+gone_lanes as (delete from retoma.lanes as lane using empty where lane.id = empty.lane_id),
+gone as (delete from retoma.batches as batch using empty where batch.id = empty.id returning batch.id)
+select gone_jobs.id, 'job' as what from gone_jobs
+union all
+select gone.id, 'batch' as what from gone;

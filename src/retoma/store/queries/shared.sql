@@ -1,0 +1,118 @@
+-- Parts that several statements have in common; "-- include: name" puts one in its place.
+
+-- name: tell
+-- What happened to jobs (in "moved") is told in the rows of their batches and in their stories. The batch's row is
+-- locked after the jobs, in the order of the ids, and read as it is under the lock: so the count of what is left is
+-- exact, the last to end completes the batch, and the numbers of the story have neither gaps nor doubles. Commands
+-- that hold a batch and want its jobs skip the ones that are locked: nobody waits in a ring.
+news as materialized (
+    select moved.batch_id,
+           json_agg(json_build_array(moved.id, moved.state) order by moved.id) as jobs,
+           count(*) filter (where moved.was in ('queued', 'running') and moved.state not in ('queued', 'running'))
+               as ended,
+           count(*) filter (where moved.was not in ('queued', 'running') and moved.state in ('queued', 'running'))
+               as revived,
+           count(*) filter (where moved.state = 'failed') - count(*) filter (where moved.was = 'failed') as failed,
+           (array_agg(coalesce(moved.key, moved.id::text) order by moved.id desc)
+               filter (where moved.was in ('queued', 'running') and moved.state not in ('queued', 'running')))[1]
+               as last_key,
+           coalesce(sum(moved.seconds), 0) as seconds
+      from moved
+     where moved.batch_id is not null
+     group by moved.batch_id
+),
+held_batch as materialized (
+    select batch.*
+      from retoma.batches as batch
+     where batch.id in (select news.batch_id from news)
+     order by batch.id
+       for no key update
+),
+counted as materialized (
+    select batch.id, batch.state as was, batch.lane_id, batch.total, batch.event_seq, batch.sealed_at,
+           batch.max_failure_rate, batch.forgiven, batch.forgiven_of, batch.last_progress_at,
+           -- Until it is sealed nothing is counted: the seal counts them all.
+           case when batch.sealed_at is null then 0 else batch.unfinished - news.ended + news.revived end
+               as unfinished,
+           case when batch.sealed_at is null then 0 else batch.failures + news.failed end as failures,
+           batch.busy_seconds + news.seconds as busy_seconds,
+           -- How much ended lately: counts that fade with a minute and with five.
+           exp(-least(extract(epoch from now() - batch.paced_at) / 60, 700)::float8) as fade_minute,
+           exp(-least(extract(epoch from now() - batch.paced_at) / 300, 700)::float8) as fade_five,
+           batch.pace_minute, batch.pace_five,
+           news.jobs, news.ended, news.revived, news.last_key
+      from held_batch as batch
+      join news on news.batch_id = batch.id
+),
+decided as materialized (
+    select counted.*,
+           case when counted.revived > 0 and counted.was in ('completed', 'failed', 'cancelled') then 'running'
+                when counted.was in ('completed', 'failed', 'cancelled') then counted.was
+                when counted.sealed_at is not null and counted.unfinished = 0 then 'completed'
+                -- The first twenty (or all, when there are fewer) weigh as much as they would together.
+                when counted.was in ('running', 'stalled')
+                     and counted.failures - counted.forgiven
+                         > counted.max_failure_rate
+                           * greatest(counted.total - counted.unfinished - counted.forgiven_of,
+                                      least(counted.total, 20))
+                then 'failed'
+                when counted.was = 'stalled' and counted.ended > 0 then 'running'
+                else counted.was
+           end as state
+      from counted
+),
+told as (
+    update retoma.batches as batch
+       set state = decided.state,
+           was = case when decided.state = decided.was then batch.was else decided.was end,
+           reason = case when decided.state = decided.was then batch.reason
+                         when decided.state = 'failed' then 'failures' end,
+           cause = case when decided.state = 'running' and decided.was <> 'running' then null else batch.cause end,
+           unfinished = decided.unfinished,
+           failures = decided.failures,
+           busy_seconds = decided.busy_seconds,
+           started_at = case when decided.state = 'running' then coalesce(batch.started_at, now())
+                             else batch.started_at end,
+           stalled_at = case when decided.state = 'stalled' then batch.stalled_at end,
+           finished_at = case when decided.state in ('completed', 'failed', 'cancelled')
+                              then coalesce(batch.finished_at, now()) end,
+           epoch = batch.epoch + (decided.state <> decided.was)::integer,
+           event_seq = decided.event_seq + 1 + (decided.state <> decided.was)::integer,
+           last_progress_at = case when decided.ended > 0 or decided.state = 'running' and decided.was <> 'running'
+                                   then greatest(decided.last_progress_at, now())
+                                   else decided.last_progress_at end,
+           last_key = coalesce(decided.last_key, batch.last_key),
+           pace_minute = coalesce(decided.pace_minute * decided.fade_minute, 0) + decided.ended,
+           pace_five = coalesce(decided.pace_five * decided.fade_five, 0) + decided.ended,
+           paced_at = now()
+      from decided
+     where batch.id = decided.id
+),
+lane_of_batch as (
+    update retoma.lanes as lane
+       set closed_at = case when decided.state = 'failed' then now() end
+      from decided
+     where lane.id = decided.lane_id
+       and (decided.state = 'failed' and decided.was <> 'failed'
+            or decided.state = 'running' and decided.was in ('failed', 'cancelled'))
+),
+story as (
+    insert into retoma.events (batch_id, seq, kind, data)
+    select decided.id, decided.event_seq + 1, 'jobs', json_build_object('jobs', decided.jobs)
+      from decided
+    union all
+    select decided.id, decided.event_seq + 2, decided.state,
+           json_build_object('before', decided.was,
+                             'why', case when decided.state = 'failed' then 'failures'
+                                         when decided.was = 'stalled' and decided.state = 'running' then 'advanced'
+                                         when decided.revived > 0 then 'retried' end)
+      from decided
+     where decided.state <> decided.was
+)
+
+-- name: fingerprint
+            -- What is the same in the words of errors that are the same: the first line without numbers and quotes.
+            substr(md5(regexp_replace(
+                regexp_replace(split_part(coalesce(job.error, job.reason, ''), E'\n', 1),
+                               '''[^'']*''|"[^"]*"', '…', 'g'),
+                '[0-9a-fA-F-]*[0-9][0-9a-fA-F-]*', '#', 'g')), 1, 12)
