@@ -106,7 +106,7 @@ _SAYS = {
     Verdict.QUEUE_PAUSED: "Queue {queue} is paused ({queue_paused}).",
     Verdict.UNSEALED: "It is still being filled: it was never sealed.",
     Verdict.NO_WORKERS: "No live worker serves queue {queue} with pipeline {pipeline}; {unfinished} jobs wait.{last}",
-    Verdict.WORKER_LOST: "Worker {lost_worker} fell silent at {lost_time} with {orphaned} jobs; its lease gives them back.{last}",
+    Verdict.WORKER_LOST: "Worker {lost_worker} fell silent at {lost_time} with {orphaned} jobs in hand.{last}",
     Verdict.POISON: "Document {suspect_key} brought down {suspect_crashes} executors in a row.{last}",
     Verdict.FAILING: "{bad_endings} attempts ended badly in {silence}{words}{last}",
     Verdict.PROVIDER_DOWN: "The provider fails: {bad_endings} attempts ended badly in {silence}{words}{last}",

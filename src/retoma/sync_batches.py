@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar, Unpack
 
-from retoma import batching, resuming, verifying
+from retoma import batching, commands, resuming, verifying
 from retoma.batch import (
     Batch,
     BatchState,
@@ -25,6 +25,7 @@ from retoma.evidence import Explanation
 from retoma.front import Batching, Changing, keys_of
 from retoma.model import Receipt
 from retoma.pipeline import Pipeline
+from retoma.store import batches
 
 T = TypeVar("T")
 In = TypeVar("In")
@@ -81,9 +82,9 @@ class Batches:
         command = batching.fill(id, pipeline, inputs, keys_of(key), BatchOptions(**options))
         return self._transact(command, conn)
 
-    def get_batch(self, id: int) -> Batch:
+    def get_batch(self, id: int, *, conn: object = None) -> Batch:
         """A batch as it stands."""
-        return self._ask(batching.one(id))
+        return self._ask(batching.one(id), conn)
 
     def batches(
         self,
@@ -127,6 +128,10 @@ class Batches:
     def events(self, id: int, *, after: int = 0, limit: int = 500) -> list[Event]:
         """What happened to a batch, in order, after a cursor."""
         return self._ask(batching.events(id, after=after, limit=limit))
+
+    def news(self, cursors: Mapping[int, int], *, limit: int = 500) -> list[Event]:
+        """What happened to many batches, each after its own cursor."""
+        return self._ask(commands.only(batches.news(dict(cursors), limit=limit)))
 
     def seal(self, id: int, *, expected: int | None = None, conn: object = None) -> Batch:
         """Let the jobs of an open batch be taken; *expected* must be how many there are."""

@@ -16,7 +16,7 @@ import psycopg
 
 from retoma import Settings, migrate
 from retoma.app import reach
-from retoma.bench import figures, limit
+from retoma.bench import batches, figures, limit
 from retoma.bench.machine import server_cpu, worker
 from retoma.bench.program import STEPS, app, clock, nap, noop, steps
 from retoma.store import workers
@@ -56,10 +56,13 @@ async def _start_up(processes: int) -> float:
     return running.cpu_seconds
 
 
-async def noop_jobs(jobs: int, *, processes: int = 1, waiting: int = 0) -> Figures:
+async def noop_jobs(jobs: int, *, processes: int = 1, waiting: int = 0, batch: bool = False) -> Figures:
     """Jobs that do nothing, from the first claim to the last ending; *waiting* more are in the queue."""
     start_up = await _start_up(processes)
-    await _act(figures.preload(jobs + waiting))
+    if batch:
+        await app.batch(noop, range(jobs), name="noop")
+    else:
+        await _act(figures.preload(jobs + waiting))
     await _quiet()
     async with await psycopg.AsyncConnection.connect(app.database.url) as connection:
         backend = connection.info.backend_pid
@@ -193,6 +196,10 @@ def plan(*, quick: bool) -> dict[str, Callable[[], Awaitable[Figures]]]:
         "recovery": lambda: recovery(10),
         "noop_jobs_deep": lambda: noop_jobs(20_000 // part, waiting=deep),
         "heartbeat": lambda: heartbeat(10_000),
+        "noop_jobs_of_a_batch": lambda: noop_jobs(20_000 // part, batch=True),
+        "batch_created": lambda: batches.created(100_000 // part),
+        "batch_progress": lambda: batches.progress(10_000, _act, _quiet, history=deep),
+        "batch_resumed": lambda: batches.resumed(100_000 // part, _act),
     }
 
 

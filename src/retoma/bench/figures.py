@@ -79,3 +79,19 @@ def raw_end(ids: Sequence[int]) -> Query[tuple[object, ...]]:
 
 def raw_step(job_id: int, step: str) -> Query[tuple[object, ...]]:
     return Query(SQL["raw_step"], _row, {"job_id": job_id, "step": step})
+
+
+def history(jobs: int) -> Query[tuple[object, ...]]:
+    return Query(SQL["history"], _row, {"jobs": jobs})
+
+
+def half_done(id: int) -> Query[tuple[object, ...]]:
+    return Query(SQL["half_done"], _row, {"id": id})
+
+
+def all_failed(id: int) -> Query[tuple[object, ...]]:
+    return Query(SQL["all_failed"], _row, {"id": id})
+
+
+def counted_failed(id: int) -> Query[tuple[object, ...]]:
+    return Query(SQL["counted_failed"], _row, {"id": id})

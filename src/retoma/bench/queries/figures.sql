@@ -60,3 +60,35 @@ update retoma.jobs as job
 -- name: raw_step
 insert into retoma.checkpoints (job_id, step, value, checksum, fingerprint, fence)
 values (%(job_id)s::bigint, %(step)s::text, '1', '', '', 1);
+
+-- name: history
+-- Jobs that ended long before, as a table that has seen much work holds them.
+insert into retoma.jobs (queue, pipeline, state, attempt, max_attempts, fence, timeout_seconds, claimed_at,
+                         finished_at, input)
+select 'bench-noop', 'bench-noop', 'completed', 1, 3, 1, 120, now(), now(), number::text::json
+  from generate_series(1, %(jobs)s::integer) as number;
+
+-- name: half_done
+-- A batch in the middle: the larger half of its jobs has ended.
+with ended as (
+    update retoma.jobs as job
+       set state = case when job.id %% 50 = 0 then 'failed' else 'completed' end,
+           attempt = 1, fence = 1, claimed_at = now(), finished_at = now()
+     where job.batch_id = %(id)s::bigint and job.id %% 5 < 3
+    returning job.state
+)
+update retoma.batches as batch
+   set state = 'running', was = 'queued', started_at = now(), last_progress_at = now() - interval '1 hour',
+       paced_at = now(), unfinished = batch.total - (select count(*) from ended),
+       failures = (select count(*) from ended where ended.state = 'failed')
+ where batch.id = %(id)s::bigint;
+
+-- name: all_failed
+update retoma.jobs as job
+   set state = 'failed', attempt = 1, fence = 1, claimed_at = now(), finished_at = now(), error = 'Error: no answer'
+ where job.batch_id = %(id)s::bigint;
+
+-- name: counted_failed
+update retoma.batches as batch
+   set state = 'completed', was = 'queued', finished_at = now(), unfinished = 0, failures = batch.total
+ where batch.id = %(id)s::bigint;

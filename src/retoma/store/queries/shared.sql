@@ -111,8 +111,9 @@ story as (
 )
 
 -- name: fingerprint
-            -- What is the same in the words of errors that are the same: the first line without numbers and quotes.
+            -- What is the same in the words of errors that are the same: the first line without quotes, the names of
+            -- files and numbers.
             substr(md5(regexp_replace(
                 regexp_replace(split_part(coalesce(job.error, job.reason, ''), E'\n', 1),
-                               '''[^'']*''|"[^"]*"', '…', 'g'),
+                               '''[^'']*''|"[^"]*"|[^[:space:]:]+\.[[:alnum:]]{2,4}\y', '…', 'g'),
                 '[0-9a-fA-F-]*[0-9][0-9a-fA-F-]*', '#', 'g')), 1, 12)
