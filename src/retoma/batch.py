@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -177,12 +178,12 @@ class Progress:
         # Few jobs say little: the range is as wide as chance would make it.
         spread = 1 / math.sqrt(max(self.pace_five or 1.0, 1.0))
         slow, fast = rates[0] * max(0.1, 1 - spread), rates[1] * (1 + spread)
-        return _rounded(left / fast), _rounded(left / slow)
+        return _rounded(left / fast, math.floor), _rounded(left / slow, math.ceil)
 
 
-def _rounded(seconds: float) -> timedelta:
-    """Above two minutes nobody wants the seconds."""
-    return timedelta(seconds=60 * math.ceil(seconds / 60) if seconds > 2 * _MINUTE else math.ceil(seconds))
+def _rounded(seconds: float, outwards: Callable[[float], int]) -> timedelta:
+    """Above two minutes nobody wants the seconds; a range is rounded so that the truth stays in it."""
+    return timedelta(seconds=60 * outwards(seconds / 60) if seconds > 2 * _MINUTE else outwards(seconds))
 
 
 @dataclass(frozen=True, slots=True)

@@ -158,6 +158,12 @@ def fill(
 def seal(id: int, *, expected: int | None) -> Command[Batch]:
     """Let the jobs of a batch be taken; no more can be added. *expected* must be how many there are."""
     held = yield from hold(id)
+    if held.state == "cancelled":
+        raise BatchConflict(
+            f"Batch {id} was cancelled ({held.reason}) and cannot be sealed.",
+            code="conflict",
+            next="Make another; one that is filled slowly needs a longer expires=.",
+        )
     if held.sealed:
         batch = yield from one(id)
         if expected is not None and batch.total != expected:

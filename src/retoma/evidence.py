@@ -33,6 +33,7 @@ class Evidence:
     queue_paused: str | None
     queued: int
     due: int
+    oldest_due_at: datetime | None
     next_run_at: datetime | None
     next_reason: str | None
     running: int
@@ -56,9 +57,10 @@ class Evidence:
 
     @property
     def moved_at(self) -> datetime | None:
-        """When a job last ended or a step was last saved."""
-        times = [at for at in (self.last_progress_at, self.last_step_at) if at is not None]
-        return max(times) if times else None
+        """When a job last ended or a step was last saved; when nothing runs, not before there was something to do."""
+        due = None if self.running else self.oldest_due_at
+        times = [at for at in (self.last_progress_at, self.last_step_at, due) if at is not None]
+        return max(times) if times and self.last_progress_at else None
 
     @property
     def silent_seconds(self) -> float:

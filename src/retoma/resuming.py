@@ -38,7 +38,7 @@ def resume(id: int, *, epoch: int | None, max_resumes: int | None, by: str) -> C
     if epoch is not None and held.epoch != epoch:
         raise BatchConflict(f"Batch {id} changed since you looked at it.", code="stale_epoch", next="Look at it again.")
     limit = held.max_resumes if max_resumes is None else max_resumes
-    if held.state != "paused" and held.resumes >= limit:
+    if held.state != "paused" and held.unfinished and held.resumes >= limit:
         raise BatchConflict(
             f"Batch {id} was resumed {held.resumes} times, and {limit} are allowed.",
             code="resume_limit_reached",
@@ -46,10 +46,10 @@ def resume(id: int, *, epoch: int | None, max_resumes: int | None, by: str) -> C
         )
     yield batches.resume(id, epoch=None, max_resumes=max_resumes, by=by)
     taken = 0
-    if held.state == "stalled":
-        while some := (yield batches.take_back(id)):
-            taken += len(some)
-    return Resumed((yield from one(id)), changed=True, word="resumed", jobs=taken)
+    while some := (yield batches.take_back(id)):
+        taken += len(some)
+    now = yield from one(id)
+    return Resumed(now, changed=True, word="completed" if now.state.ended else "resumed", jobs=taken)
 
 
 def retry_failed(id: int, *, fingerprint: str | None, cancelled: bool, attempts: int | None) -> Command[Resumed]:
@@ -93,7 +93,7 @@ def restart(id: int, *, configuration: Mapping[str, Any] | None) -> Command[Resu
     text = None if configuration is None else as_json(configuration, "configuration")
     if not (yield batches.restarted(id, configuration=text)):
         raise BatchConflict(
-            f"Batch {id} is {held.state}; only one that has ended can be restarted.",
+            f"Batch {id} is {held.state}; only one that has ended, and held jobs, can be restarted.",
             code="conflict",
             next=f"Cancel it first, or resume it: 'retoma batch resume {id}' keeps what is done.",
         )
@@ -143,7 +143,7 @@ def look_after() -> Command[Round]:
     for id in (yield batches.silent()):
         for seen in (yield batches.evidence(id)):
             why = explain(id, seen)
-            if why.needs_help and why.verdict in STALLING:
+            if seen.silent and why.verdict in STALLING:
                 cause = as_json({"sentence": why.sentence, "action": why.action, **why.evidence}, "cause")
                 if (
                     yield batches.stall(

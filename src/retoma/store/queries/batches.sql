@@ -132,13 +132,22 @@ select wanted.id from wanted;
 
 -- name: resume
 -- Continue from where it stopped. Of several who ask, one finds it stopped and moves it; the others find it running.
--- Resuming what was paused costs nothing; resuming what stalled or failed is counted and limited.
+-- Resuming what was paused costs nothing; resuming what stalled or failed is counted and limited, unless nothing is
+-- left to do: then it is completed.
 with wanted as materialized (
-    select batch.id, batch.lane_id, batch.queue, batch.state, batch.event_seq, batch.started_at, batch.failures,
-           batch.total - batch.unfinished as ended, (batch.state <> 'paused')::integer as cost
+    select batch.id, batch.lane_id, batch.queue, batch.state, batch.event_seq, batch.failures,
+           batch.total - batch.unfinished as ended,
+           (batch.state <> 'paused' and batch.unfinished > 0)::integer as cost,
+           case when batch.unfinished = 0 then 'completed'
+                when batch.started_at is not null
+                     -- It was paused while its first job was being taken.
+                     or exists (select from retoma.jobs as job where job.batch_id = batch.id and job.fence > 0)
+                then 'running'
+                else 'queued' end as goes_on
       from retoma.batches as batch
      where batch.id = %(id)s::bigint
        and (batch.state = 'paused'
+            or batch.state = 'failed' and batch.unfinished = 0
             or batch.state in ('stalled', 'failed')
                and batch.resumes < coalesce(%(max_resumes)s::integer, batch.max_resumes))
        and (%(epoch)s::integer is null or batch.epoch = %(epoch)s::integer)
@@ -146,7 +155,7 @@ with wanted as materialized (
 ),
 resumed as (
     update retoma.batches as batch
-       set state = case when wanted.started_at is null then 'queued' else 'running' end,
+       set state = wanted.goes_on,
            was = wanted.state,
            reason = null,
            cause = null,
@@ -156,8 +165,10 @@ resumed as (
            forgiven = wanted.failures,
            forgiven_of = wanted.ended,
            stalled_at = null,
-           finished_at = null,
-           last_progress_at = case when wanted.started_at is not null then now() end,
+           finished_at = case when wanted.goes_on = 'completed' then now() end,
+           started_at = case when wanted.goes_on = 'running' then coalesce(batch.started_at, now())
+                             else batch.started_at end,
+           last_progress_at = case when wanted.goes_on = 'running' then now() else batch.last_progress_at end,
            epoch = batch.epoch + 1,
            event_seq = wanted.event_seq + 1
       from wanted
@@ -168,7 +179,7 @@ opened as (
 ),
 story as (
     insert into retoma.events (batch_id, seq, kind, data)
-    select wanted.id, wanted.event_seq + 1, case when wanted.started_at is null then 'queued' else 'running' end,
+    select wanted.id, wanted.event_seq + 1, wanted.goes_on,
            json_build_object('before', wanted.state, 'why', 'resumed', 'by', %(by)s::text, 'counted', wanted.cost)
       from wanted
 )
@@ -178,7 +189,8 @@ select wanted.id, wanted.state as was, pg_notify('retoma', wanted.queue)::text a
 -- A resume takes the jobs that hang away from whoever holds them: those that were taken before the batch fell silent.
 -- Their workers hear of it with the next heartbeat, and whatever they write until then misses.
 with held as materialized (
-    select job.id, job.fence, job.attempt, job.worker_id, job.claimed_at
+    select job.id, job.fence, job.attempt, job.worker_id, job.claimed_at,
+           case when job.cancel_requested_at is null then 'queued' else 'cancelled' end as state
       from retoma.jobs as job
       join retoma.batches as batch on batch.id = job.batch_id
      where job.batch_id = %(id)s::bigint
@@ -190,11 +202,12 @@ with held as materialized (
 ),
 queued as (
     update retoma.jobs as job
-       set state = 'queued',
+       set state = held.state,
            reason = 'resumed',
            attempt = job.attempt - 1,
            worker_id = null,
-           claim_token = null
+           claim_token = null,
+           finished_at = case when held.state = 'cancelled' then now() end
       from held
      where job.id = held.id
     returning job.id, job.batch_id, job.key, job.state
@@ -341,7 +354,7 @@ with wanted as materialized (
       from retoma.jobs as job
      where job.batch_id = %(id)s::bigint
        and job.id > %(after)s::bigint
-       and job.state not in ('queued', 'running')
+       and job.state <> 'running'
      order by job.id
      limit %(limit)s::integer
        for no key update skip locked
@@ -386,6 +399,7 @@ with wanted as materialized (
       from retoma.batches as batch
      where batch.id = %(id)s::bigint
        and batch.state in ('completed', 'failed', 'cancelled')
+       and batch.total is not null
        for no key update
 ),
 anew as (
@@ -547,14 +561,16 @@ story as (
 select wanted.id from wanted;
 
 -- name: unsealed
--- Opened long ago and never sealed: whoever filled them is gone.
+-- Opened long ago and never sealed: whoever filled them is gone. Held, so that what counts them afterwards sees all
+-- their jobs; one that is being filled or sealed at this moment is left for the next round.
 select batch.id
   from retoma.batches as batch
  where batch.sealed_at is null
    and batch.expires_at < now()
    and batch.state = 'queued'
  order by batch.id
- limit 100;
+ limit 100
+   for no key update skip locked;
 
 -- name: silent
 -- Running batches in which no job has ended for as long as they allow.
@@ -686,7 +702,8 @@ open_jobs as materialized (
 waiting as materialized (
     select count(*)::integer as queued,
            count(*) filter (where job.run_at <= now())::integer as due,
-           min(job.run_at) filter (where job.run_at > now()) as next_run_at
+           min(job.run_at) filter (where job.run_at > now()) as next_run_at,
+           min(job.run_at) filter (where job.run_at <= now()) as oldest_due_at
       from batch
       join retoma.jobs as job on job.batch_id = batch.id and job.state = 'queued'
 ),
@@ -705,7 +722,7 @@ select batch.state, batch.reason, batch.queue, batch.pipeline, batch.sealed_at, 
        batch.last_key, batch.resumes, batch.max_resumes, batch.unfinished, batch.failures,
        (select queue.paused_reason from retoma.queues as queue
          where queue.name = batch.queue and queue.paused_at is not null) as queue_paused,
-       waiting.queued, waiting.due, waiting.next_run_at,
+       waiting.queued, waiting.due, waiting.oldest_due_at, waiting.next_run_at,
        (select job.reason from retoma.jobs as job
          where job.batch_id = batch.id and job.state = 'queued' and job.run_at = waiting.next_run_at limit 1)
            as next_reason,
@@ -821,7 +838,8 @@ old_jobs as materialized (
            select job.id from retoma.jobs as job
             where job.batch_id = old.id and job.state not in ('queued', 'running')
             order by job.id
-            limit %(limit)s::integer) as job
+            limit %(limit)s::integer
+              for update skip locked) as job
      limit %(limit)s::integer
 ),
 gone_attempts as (delete from retoma.attempts as attempt using old_jobs where attempt.job_id = old_jobs.id),

@@ -29,12 +29,16 @@ held_batch as materialized (
        for no key update
 ),
 counted as materialized (
-    select batch.id, batch.state as was, batch.lane_id, batch.total, batch.event_seq, batch.sealed_at,
-           batch.max_failure_rate, batch.forgiven, batch.forgiven_of, batch.last_progress_at,
+    select batch.id, batch.state as was, batch.was as before, batch.lane_id, batch.total, batch.event_seq,
+           batch.sealed_at, batch.stalled_at, batch.finished_at, batch.max_failure_rate, batch.last_progress_at,
            -- Until it is sealed nothing is counted: the seal counts them all.
            case when batch.sealed_at is null then 0 else batch.unfinished - news.ended + news.revived end
                as unfinished,
            case when batch.sealed_at is null then 0 else batch.failures + news.failed end as failures,
+           -- Whoever tries jobs again has seen what failed: the failure policy counts from there.
+           case when news.revived > 0 then batch.failures + news.failed else batch.forgiven end as forgiven,
+           case when news.revived > 0 then batch.total - (batch.unfinished - news.ended + news.revived)
+                else batch.forgiven_of end as forgiven_of,
            batch.busy_seconds + news.seconds as busy_seconds,
            -- How much ended lately: counts that fade with a minute and with five.
            exp(-least(extract(epoch from now() - batch.paced_at) / 60, 700)::float8) as fade_minute,
@@ -62,9 +66,15 @@ decided as materialized (
       from counted
 ),
 told as (
+    -- What the constraints look at is set from the row as it was locked, all of it: PostgreSQL checks them first
+    -- against the version that the statement's snapshot shows, and that may be older.
     update retoma.batches as batch
        set state = decided.state,
-           was = case when decided.state = decided.was then batch.was else decided.was end,
+           was = case when decided.state = decided.was then decided.before else decided.was end,
+           total = decided.total,
+           sealed_at = decided.sealed_at,
+           forgiven = decided.forgiven,
+           forgiven_of = decided.forgiven_of,
            reason = case when decided.state = decided.was then batch.reason
                          when decided.state = 'failed' then 'failures' end,
            cause = case when decided.state = 'running' and decided.was <> 'running' then null else batch.cause end,
@@ -73,9 +83,9 @@ told as (
            busy_seconds = decided.busy_seconds,
            started_at = case when decided.state = 'running' then coalesce(batch.started_at, now())
                              else batch.started_at end,
-           stalled_at = case when decided.state = 'stalled' then batch.stalled_at end,
+           stalled_at = case when decided.state = 'stalled' then decided.stalled_at end,
            finished_at = case when decided.state in ('completed', 'failed', 'cancelled')
-                              then coalesce(batch.finished_at, now()) end,
+                              then coalesce(decided.finished_at, now()) end,
            epoch = batch.epoch + (decided.state <> decided.was)::integer,
            event_seq = decided.event_seq + 1 + (decided.state <> decided.was)::integer,
            last_progress_at = case when decided.ended > 0 or decided.state = 'running' and decided.was <> 'running'
@@ -94,7 +104,7 @@ lane_of_batch as (
       from decided
      where lane.id = decided.lane_id
        and (decided.state = 'failed' and decided.was <> 'failed'
-            or decided.state = 'running' and decided.was in ('failed', 'cancelled'))
+            or decided.state = 'running' and decided.was in ('completed', 'failed', 'cancelled'))
 ),
 story as (
     insert into retoma.events (batch_id, seq, kind, data)

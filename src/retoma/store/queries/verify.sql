@@ -11,25 +11,14 @@ with found as (
      where job.state in ('completed', 'skipped', 'review')
        and attempt.ending is distinct from job.state
     union all
-    select 'a job ends once', 'job ' || attempt.job_id, 'it was completed ' || count(*) || ' times since it was restarted'
-      from retoma.attempts as attempt
-      join retoma.jobs as job on job.id = attempt.job_id and job.state = 'completed' and job.reason is null
-     where attempt.ending = 'completed'
-       and not exists (select from retoma.checkpoints as checkpoint
-                        where checkpoint.job_id = job.id and checkpoint.reason = 'restart')
-       and not exists (select from retoma.batches as batch join retoma.events as event on event.batch_id = batch.id
-                        where batch.id = job.batch_id and event.data ->> 'why' = 'restarted')
-       and job.attempt >= attempt.attempt
-     group by attempt.job_id
-    having count(*) > 1
-    union all
     select 'no running job without a worker that is alive', 'job ' || job.id,
            'worker ' || coalesce(worker.label, 'nobody') || ' was last seen at ' || coalesce(worker.seen_at::text, 'never')
       from retoma.jobs as job
       left join retoma.workers as worker on worker.id = job.worker_id
      where job.state = 'running'
        and coalesce(worker.lease_expires_at, '-infinity') < now() - make_interval(secs => %(sweep)s::float8)
-       and pg_postmaster_start_time() < now() - make_interval(secs => %(sweep)s::float8 + worker.lease_seconds)
+       and pg_postmaster_start_time()
+           < now() - make_interval(secs => %(sweep)s::float8 + coalesce(worker.lease_seconds, 0))
     union all
     select 'a step has one valid checkpoint', 'job ' || checkpoint.job_id || ', step ' || checkpoint.step,
            'it has ' || count(*)
@@ -83,9 +72,9 @@ with found as (
       from retoma.batches as batch
       left join retoma.lanes as lane on lane.id = batch.lane_id
      where lane.id is null
-        or batch.sealed_at is not null
-           and batch.state <> 'completed'
-           and (lane.closed_at is null) <> (batch.state in ('queued', 'running', 'stalled'))
+        or batch.state <> 'completed'
+           and (lane.closed_at is null)
+               <> (batch.sealed_at is not null and batch.state in ('queued', 'running', 'stalled'))
     union all
     select 'a job of a batch waits in its lane', 'job ' || job.id, 'it is in lane ' || job.lane_id
       from retoma.jobs as job

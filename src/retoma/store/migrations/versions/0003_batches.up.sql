@@ -22,7 +22,7 @@ insert into retoma.batch_moves (before, after) values
     ('stalled', 'cancelled'),
     ('paused', 'running'), ('paused', 'queued'), ('paused', 'completed'), ('paused', 'cancelled'),
     -- Only because a person asks: to resume past a limit that was raised, to retry, to restart.
-    ('completed', 'running'), ('failed', 'running'), ('cancelled', 'running');
+    ('completed', 'running'), ('failed', 'running'), ('failed', 'completed'), ('cancelled', 'running');
 
 create table retoma.batches (
     id               bigint generated always as identity primary key,
