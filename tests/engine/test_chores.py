@@ -1,0 +1,127 @@
+"""The house's own jobs: seen, run now, changed, and harmless when several do the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import psycopg
+import pytest
+
+from retoma import JobState, Retry, Run, chores, pipeline
+from retoma.errors import ConfigurationError
+from retoma.join import run_on
+from retoma.testing import drain
+
+
+@pipeline("double", retry=Retry(attempts=2, wait=0.0))
+async def double(number: int, run: Run) -> int:
+    return await run.step("double", lambda: 2 * number)
+
+
+async def planted(app: Any) -> None:
+    async with app.database.connection() as connection:
+        await run_on(connection, chores.plant("America/Sao_Paulo"))
+
+
+async def run_now(app: Any, name: str) -> Any:
+    job = await app.run_schedule(name)
+    await drain(app, queues=[chores.QUEUE])
+    found = await app.job(job)
+    assert found.state is JobState.COMPLETED, found.error
+    return await app.output(app.front.pipeline(name), job)
+
+
+async def test_the_chores_are_schedules_on_the_clocks_of_the_zone_that_was_set(app_with: Any) -> None:
+    app = await app_with(double)
+    await planted(app)
+
+    found = {each.name: (each.cron, each.zone) for each in await app.schedules()}
+    assert found == {
+        "retoma.recover": ("*/5 * * * *", "America/Sao_Paulo"),
+        "retoma.clean-up": ("0 4 * * *", "America/Sao_Paulo"),
+        "retoma.prune": ("23 * * * *", "America/Sao_Paulo"),
+    }
+
+
+async def test_what_a_person_changed_stays_when_a_worker_starts_again(app_with: Any) -> None:
+    app = await app_with(double)
+    await planted(app)
+    changed = await app.change_schedule("retoma.clean-up", cron="30 2 * * *", zone="UTC")
+    await app.pause_schedule("retoma.prune")
+    await planted(app)
+
+    assert changed.next_run_at.strftime("%H:%M") == "02:30"
+    found = {each.name: each for each in await app.schedules()}
+    assert (found["retoma.clean-up"].cron, found["retoma.clean-up"].zone) == ("30 2 * * *", "UTC")
+    assert found["retoma.prune"].paused_at is not None
+
+
+async def test_a_change_that_cannot_be_read_changes_nothing(app_with: Any) -> None:
+    app = await app_with(double)
+    await planted(app)
+
+    with pytest.raises(ConfigurationError, match="cannot be read"):
+        await app.change_schedule("retoma.prune", cron="at noon")
+    assert (await app.schedules())[1].cron == "23 * * * *"
+
+
+async def test_recovery_run_now_takes_back_the_jobs_of_a_silent_worker_and_looks_after_batches(
+    app_with: Any, psql: psycopg.Connection
+) -> None:
+    app = await app_with(double)
+    await planted(app)
+    batch = await app.batch(double, [1], name="x")
+    psql.execute(
+        "update retoma.batches set state = 'running', was = 'queued', started_at = now(),"
+        " last_progress_at = now() - interval '1 hour'"
+    )
+    psql.execute("update retoma.jobs set run_at = now() - interval '1 hour'")
+    did = await run_now(app, "retoma.recover")
+
+    assert did["batches_stalled"] == 1
+    assert (await app.get_batch(batch.id)).reason == "no_workers"
+
+
+@pytest.mark.parametrize(("hours", "ends"), [(23, False), (25, True)])
+async def test_the_clean_up_ends_what_has_been_running_for_a_day_by_its_start_not_its_creation(
+    app_with: Any, psql: psycopg.Connection, hours: int, ends: bool
+) -> None:
+    app = await app_with(double)
+    await planted(app)
+    job = await app.enqueue(double, 1)
+    psql.execute(
+        "insert into retoma.workers (label, host, pid, version, queues, pipelines, at_once, lease_seconds,"
+        " lease_expires_at) values ('w', 'h', 1, '0', '{}', '{}', 1, 1e6, now() + interval '1 day')"
+    )
+    psql.execute(
+        "update retoma.jobs set state = 'running', attempt = 1, fence = 1, created_at = now() - interval '9 days',"
+        " worker_id = (select max(id) from retoma.workers), claimed_at = now() - make_interval(hours => %s)",
+        [hours],
+    )
+    assert await run_now(app, "retoma.clean-up") == int(ends)
+
+    found = await app.job(job.id)
+    assert (found.state, found.reason) == ((JobState.FAILED, "overdue") if ends else (JobState.RUNNING, None))
+
+
+async def test_prune_run_now_removes_old_jobs_and_whole_batches(app_with: Any, psql: psycopg.Connection) -> None:
+    app = await app_with(double)
+    await planted(app)
+    await app.enqueue_many(double, range(3))
+    await app.batch(double, range(2), name="old")
+    await drain(app)
+    new = await app.batch(double, range(2), name="new")
+    psql.execute("update retoma.jobs set finished_at = finished_at - interval '31 days'")
+    psql.execute("update retoma.batches set finished_at = finished_at - interval '31 days'")
+    await run_now(app, "retoma.prune")
+
+    assert [each.id for each in await app.batches()] == [new.id]
+    assert {each.batch_id for each in await app.jobs(pipeline="double")} == {new.id}
+    assert psql.execute("select count(*) from retoma.events where batch_id <> %s", [new.id]).fetchone() == (0,)
+
+
+async def test_a_program_s_own_pipelines_are_told_apart_from_the_chores(app_with: Any) -> None:
+    app = await app_with(double)
+
+    assert app.front.own == ["double"]
+    assert set(app.front.pipelines) == {"double", "retoma.recover", "retoma.clean-up", "retoma.prune"}
