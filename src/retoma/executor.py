@@ -28,6 +28,7 @@ _TICK = 0.1
 _AHEAD = 0.05  # seconds of work to have at hand when jobs are short
 _MOST_AHEAD = 4  # times at_once
 _MOST_BACKLOG = 2000
+_LONGEST_FETCHED = 1.0  # seconds without a beginning, after which what waits here goes back
 
 
 class Executor:
@@ -60,6 +61,7 @@ class Executor:
         self._running: dict[tuple[int, int], Held] = {}  # by job and fence: what was taken away may come again
         self._free = list(range(board.places))
         self._alone = False
+        self._began_at = 0.0
         self._claiming = Claiming(database, settings, worker_id=worker_id, queues=queues, pipelines=list(pipelines))
         self._configurations = Configurations(database)
         self._wake = asyncio.Event()
@@ -174,6 +176,7 @@ class Executor:
             self._overdue()
             self._start()
             now = time.monotonic()
+            self._hand_back(now)
             ended = self.totals.completed + self.totals.failed + self.totals.retried
             self._rate = 0.7 * self._rate + 0.3 * (ended - before) / max(now - at, 0.001)
             before, at = ended, now
@@ -184,6 +187,13 @@ class Executor:
         for held in list(self._running.values()):
             if now > held.deadline:
                 held.cut("timeout")
+
+    def _hand_back(self, now: float) -> None:
+        """What was fetched ahead and cannot begin, because what runs takes longer than it did, is another's to have."""
+        if now - self._began_at < _LONGEST_FETCHED or self.cut_off():
+            return
+        while self._ready and not self._ready[0].crashes:
+            self._release(self._ready.popleft(), reason="fetched too early")
 
     # — taking jobs —
 
@@ -216,6 +226,7 @@ class Executor:
             if claim.crashes and self._running:
                 return
             self._ready.popleft()
+            self._began_at = time.monotonic()
             self._alone = claim.crashes > 0
             held = Held(self, claim, self.pipelines[claim.pipeline], self._free.pop())
             self.board.begin(held.place, claim.id, claim.fence, time.monotonic(), held.deadline)
@@ -252,8 +263,8 @@ class Executor:
         if not self._ready:
             self._wake.set()
 
-    def _release(self, claim: Claim) -> None:
-        self.ledger.end(Ended(claim, "released", reason="draining"))
+    def _release(self, claim: Claim, *, reason: str = "draining") -> None:
+        self.ledger.end(Ended(claim, "released", reason=reason))
 
     def _lost(self, job: int, fence: int) -> None:
         # Cancelled rather than only told: a handler that catches every Exception must not go on paying.

@@ -46,7 +46,8 @@ def resume(id: int, *, epoch: int | None, max_resumes: int | None, by: str) -> C
         )
     yield batches.resume(id, epoch=None, max_resumes=max_resumes, by=by)
     taken = 0
-    while some := (yield batches.take_back(id)):
+    # What merely rested goes on by itself; what hung does not.
+    while "stalled" in {held.state, held.was} and (some := (yield batches.take_back(id))):
         taken += len(some)
     now = yield from one(id)
     return Resumed(now, changed=True, word="completed" if now.state.ended else "resumed", jobs=taken)

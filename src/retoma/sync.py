@@ -189,9 +189,9 @@ class Retoma(Batches):
 
     # — looking —
 
-    def job(self, id: int) -> Job:
+    def job(self, id: int, *, conn: object = None) -> Job:
         """A job as it stands."""
-        return self._ask(commands.job(id))
+        return self._ask(commands.job(id), conn)
 
     def jobs(
         self,
@@ -251,33 +251,33 @@ class Retoma(Batches):
 
     # — asking —
 
-    def cancel(self, id: int, *, reason: str = "person") -> Job:
+    def cancel(self, id: int, *, reason: str = "person", conn: object = None) -> Job:
         """Stop a job: at once when it waits, with the next heartbeat when it runs."""
-        return self._ask(commands.cancel(id, reason=reason))
+        return self._ask(commands.cancel(id, reason=reason), conn)
 
-    def retry(self, id: int, *, attempts: int | None = None) -> Job:
+    def retry(self, id: int, *, attempts: int | None = None, conn: object = None) -> Job:
         """Try a failed, cancelled or reviewed job again; finished steps are not done again."""
-        return self._ask(commands.retry(id, attempts=attempts))
+        return self._ask(commands.retry(id, attempts=attempts), conn)
 
-    def restart(self, id: int, *, attempts: int | None = None) -> Job:
+    def restart(self, id: int, *, attempts: int | None = None, conn: object = None) -> Job:
         """Run an ended job anew, from its first step; its checkpoints are set aside."""
-        return self._ask(commands.restart(id, attempts=attempts))
+        return self._ask(commands.restart(id, attempts=attempts), conn)
 
-    def signal(self, id: int, name: str, value: Any = None) -> bool:
+    def signal(self, id: int, name: str, value: Any = None, *, conn: object = None) -> bool:
         """Tell a job something it waits for (``run.wait_for``); False when it was told before."""
-        return self._ask(commands.signal(id, name, value))
+        return self._ask(commands.signal(id, name, value), conn)
 
-    def pause_queue(self, name: str, *, reason: str = "person") -> None:
+    def pause_queue(self, name: str, *, reason: str = "person", conn: object = None) -> None:
         """Let nobody take jobs from a queue; what runs goes on."""
-        self.fetch(queues.pause(name, reason=reason))
+        self._ask(commands.only(queues.pause(name, reason=reason)), conn)
 
-    def resume_queue(self, name: str) -> None:
+    def resume_queue(self, name: str, *, conn: object = None) -> None:
         """Let a queue go on."""
-        self.fetch(queues.resume(name))
+        self._ask(commands.only(queues.resume(name)), conn)
 
-    def limit_lane(self, queue: str, lane: str, *, at_once: int | None) -> None:
+    def limit_lane(self, queue: str, lane: str, *, at_once: int | None, conn: object = None) -> None:
         """Let at most *at_once* jobs of a lane run at the same time; None lifts the limit."""
-        self._ask(commands.limit_lane(queue, lane, at_once=at_once))
+        self._ask(commands.limit_lane(queue, lane, at_once=at_once), conn)
 
     def prune(self, older_than: timedelta | None = None) -> int:
         """Remove jobs that ended longer ago than *older_than* (the retention setting); how many went."""
@@ -302,17 +302,17 @@ class Retoma(Batches):
         """The schedules, by name."""
         return self.fetch(schedules.all())
 
-    def run_schedule(self, name: str) -> int:
+    def run_schedule(self, name: str, *, conn: object = None) -> int:
         """Queue a schedule's job now; its clock goes on as it was. The job's id."""
-        return self._ask(scheduling.run_now(name))
+        return self._ask(scheduling.run_now(name), conn)
 
-    def pause_schedule(self, name: str) -> None:
+    def pause_schedule(self, name: str, *, conn: object = None) -> None:
         """Let a schedule rest."""
-        self._ask(scheduling.pause(name))
+        self._ask(scheduling.pause(name), conn)
 
-    def resume_schedule(self, name: str) -> Schedule:
+    def resume_schedule(self, name: str, *, conn: object = None) -> Schedule:
         """Let a schedule go on, from the next time that comes."""
-        return self._ask(scheduling.resume(name))
+        return self._ask(scheduling.resume(name), conn)
 
     def remove_schedule(self, name: str) -> None:
         """Forget a schedule; jobs it queued stay."""

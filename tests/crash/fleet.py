@@ -197,9 +197,7 @@ class Fleet:
         **settings: object,
     ) -> Member:
         """A worker in the background; *settings* are RETOMA_ names in small letters."""
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("RETOMA_")}
-        environment |= self.environment()
-        environment |= {f"RETOMA_{name.upper()}": str(value) for name, value in settings.items()}
+        environment = self.environment() | {f"RETOMA_{name.upper()}": str(value) for name, value in settings.items()}
         environment |= {"DATABASE_URL": url or self.url}
         if importlib.util.find_spec("retoma.cli.work"):
             command = [sys.executable, "-m", "retoma", "worker", "--app", app, "--id", label]
@@ -207,7 +205,16 @@ class Fleet:
             command += ["--queues", ",".join(queues)] if queues else []
         else:
             command = [sys.executable, "-c", _PROGRAM, app, label, ",".join(queues), str(processes), str(at_once)]
-        member = Member(label, command, environment, self.folder / f"{label}-{len(self.members)}.log")
+        return self._join(label, command, environment)
+
+    def call(self, label: str, program: str, *words: object) -> Member:
+        """Another program of this folder in the background; what it says is in its log."""
+        command = [sys.executable, str(HERE / program), *map(str, words)]
+        return self._join(label, command, self.environment() | {"DATABASE_URL": self.url})
+
+    def _join(self, label: str, command: Sequence[str], environment: dict[str, str]) -> Member:
+        others = {name: value for name, value in os.environ.items() if not name.startswith("RETOMA_")}
+        member = Member(label, command, others | environment, self.folder / f"{label}-{len(self.members)}.log")
         self.members.append(member)
         return member
 

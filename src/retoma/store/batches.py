@@ -37,6 +37,7 @@ class Hold(NamedTuple):
     """A batch under its lock."""
 
     state: str
+    was: str
     epoch: int
     resumes: int
     max_resumes: int

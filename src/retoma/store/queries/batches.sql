@@ -36,7 +36,7 @@ select created.id from created;
 
 -- name: hold
 -- The row under its lock, as it is now. What follows in the same transaction sees whatever others had done before.
-select batch.state, batch.epoch, batch.resumes, batch.max_resumes, batch.unfinished,
+select batch.state, batch.was, batch.epoch, batch.resumes, batch.max_resumes, batch.unfinished,
        batch.sealed_at is not null as sealed, batch.reason
   from retoma.batches as batch
  where batch.id = %(id)s::bigint
