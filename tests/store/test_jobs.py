@@ -794,6 +794,79 @@ class TestRecover:
         assert db.state(claim.id) == "completed"
 
 
+class TestOverdue:
+    def test_what_has_been_running_for_too_long_fails_and_says_so(self, db: Hand) -> None:
+        worker = db.hello(lease=1e6)
+        late = db.claimed(worker)
+        db.age(1001)
+        young = db.claimed(worker)
+
+        assert db.ask(jobs.overdue(1000.0)) == [late.id]
+
+        job = db.job(late.id)
+        assert (job.state, job.reason, job.worker_id, job.finished_at is not None) == ("failed", "overdue", None, True)
+        assert (db.state(young.id), [each.ending for each in db.attempts(late.id)]) == ("running", ["failed"])
+
+    def test_it_counts_from_the_start_and_not_from_the_creation(self, db: Hand) -> None:
+        worker = db.hello(lease=1e6)
+        id = db.one_job()
+        db.age(5000)
+        db.claim(worker)
+
+        assert db.ask(jobs.overdue(1000.0)) == []
+        assert db.state(id) == "running"
+
+    def test_a_job_that_may_take_longer_is_given_its_own_time(self, db: Hand) -> None:
+        worker = db.hello(lease=1e6)
+        claim = db.claimed(worker, timeout=5000.0)
+        db.age(4000)
+        assert db.ask(jobs.overdue(1000.0)) == []
+        db.age(1001)
+
+        assert db.ask(jobs.overdue(1000.0)) == [claim.id]
+
+    def test_whoever_held_it_hears_of_it_and_its_words_miss(self, db: Hand) -> None:
+        worker = db.hello(lease=1e6)
+        claim = db.claimed(worker)
+        db.age(1001)
+        db.ask(jobs.overdue(1000.0))
+
+        assert db.ask(workers.called_off([worker], [(claim.id, worker, claim.fence)])) == [
+            (claim.id, worker, claim.fence, "lost")
+        ]
+        assert db.end(worker, completed(claim)) == []
+        assert db.save(worker, claim) == []
+        assert db.state(claim.id) == "failed"
+
+    def test_it_leaves_its_place_to_another(self, db: Hand) -> None:
+        worker = db.hello(lease=1e6)
+        db.lanes("tenant", at_once=1)
+        ids = db.enqueue(2, lane="tenant")
+        db.claim(worker)
+        db.age(1001)
+        db.ask(jobs.overdue(1000.0))
+
+        assert [each.id for each in db.claim(worker)] == ids[1:]
+
+    def test_what_waits_or_has_ended_is_left_alone(self, db: Hand) -> None:
+        worker = db.hello(lease=1e6)
+        done = db.claimed(worker)
+        db.end(worker, completed(done))
+        waits = db.one_job()
+        db.age(1e6)
+
+        assert db.ask(jobs.overdue(1000.0)) == []
+        assert (db.state(done.id), db.state(waits)) == ("completed", "queued")
+
+    def test_a_bounded_number_at_a_time(self, db: Hand) -> None:
+        worker = db.hello(lease=1e6)
+        ids = db.enqueue(5)
+        db.claim(worker)
+        db.age(1001)
+
+        assert [sorted(db.ask(jobs.overdue(1000.0, limit=2))) for _ in range(3)] == [ids[:2], ids[2:4], ids[4:]]
+
+
 class TestExpire:
     def test_jobs_that_waited_too_long_fail_and_say_so(self, db: Hand) -> None:
         late, patient = db.one_job(expires=60.0), db.one_job()

@@ -53,6 +53,58 @@ class TestPut:
             assert db.ask(schedules.all())[0].next_run_at == FUTURE
             db.ask(schedules.remove("nightly"))
 
+    def test_one_that_is_to_be_kept_stays_as_somebody_changed_it(self, db: Hand) -> None:
+        assert db.ask(put(keep=True)) == ["nightly"]
+        db.ask(schedules.change("nightly", cron="0 5 * * *", zone="UTC", next_run_at=FUTURE))
+        db.ask(schedules.pause("nightly"))
+        [before] = db.ask(schedules.all())
+
+        assert db.ask(put(keep=True, pipeline="other", input="2")) == []
+
+        [after] = db.ask(schedules.all())
+        assert (after.cron, after.pipeline, after.input) == ("0 5 * * *", "tidy", before.input)
+        assert (after.next_run_at, after.paused_at) == (FUTURE, before.paused_at)
+
+
+class TestNow:
+    def test_it_is_the_database_s_own_time(self, db: Hand) -> None:
+        before = db.value("select clock_timestamp()")
+        [now] = db.ask(schedules.now())
+
+        assert before <= now <= db.value("select clock_timestamp()")
+        assert now.tzinfo is not None
+
+
+class TestChange:
+    def test_it_comes_at_another_time_and_is_otherwise_the_same(self, db: Hand) -> None:
+        db.ask(put())
+        db.ask(put("other"))
+
+        query = schedules.change("nightly", cron="30 6 * * 1", zone="America/Sao_Paulo", next_run_at=FUTURE)
+        assert db.ask(query) == ["nightly"]
+
+        nightly, other = db.ask(schedules.all())
+        assert (nightly.cron, nightly.zone, nightly.next_run_at) == ("30 6 * * 1", "America/Sao_Paulo", FUTURE)
+        assert (nightly.pipeline, nightly.input, nightly.priority) == ("tidy", '{"deep": true}', 3)
+        assert (other.cron, other.next_run_at) == ("0 4 * * *", PAST)
+        assert [each.name for each in db.ask(schedules.due())] == ["other"]
+
+    def test_one_that_rests_goes_on_resting(self, db: Hand) -> None:
+        db.ask(put())
+        db.ask(schedules.pause("nightly"))
+        db.ask(schedules.change("nightly", cron="0 5 * * *", zone="UTC", next_run_at=PAST))
+
+        assert db.ask(schedules.due()) == []
+
+    def test_one_whose_old_hour_somebody_had_seen_due_does_not_fire_for_it(self, db: Hand) -> None:
+        db.ask(put())
+        db.ask(schedules.change("nightly", cron="0 5 * * *", zone="UTC", next_run_at=FUTURE))
+
+        assert db.ask(schedules.fire("nightly", PAST, FUTURE)) == []
+
+    def test_a_name_that_is_not_there_is_no_row(self, db: Hand) -> None:
+        assert db.ask(schedules.change("nothing", cron="0 5 * * *", zone="UTC", next_run_at=FUTURE)) == []
+
 
 class TestDue:
     def test_only_those_whose_time_has_come_and_that_are_not_paused(self, db: Hand) -> None:

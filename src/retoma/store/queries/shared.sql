@@ -36,8 +36,9 @@ counted as materialized (
                as unfinished,
            case when batch.sealed_at is null then 0 else batch.failures + news.failed end as failures,
            -- Whoever tries jobs again has seen what failed: the failure policy counts from there.
-           case when news.revived > 0 then batch.failures + news.failed else batch.forgiven end as forgiven,
-           case when news.revived > 0 then batch.total - (batch.unfinished - news.ended + news.revived)
+           case when batch.sealed_at is not null and news.revived > 0 then batch.failures + news.failed else batch.forgiven end as forgiven,
+           case when batch.sealed_at is not null and news.revived > 0
+                then batch.total - (batch.unfinished - news.ended + news.revived)
                 else batch.forgiven_of end as forgiven_of,
            batch.busy_seconds + news.seconds as busy_seconds,
            -- How much ended lately: counts that fade with a minute and with five.

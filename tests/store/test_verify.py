@@ -1,0 +1,305 @@
+"""Every breach that can be planted by hand is found, and a sound database has none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from store_batch import STALL, BatchHand, ending, hands
+from store_hand import completed
+
+from retoma.batch import Breach
+from retoma.store import batches, jobs, verify
+from retoma.store.jobs import Blame
+
+Hands = Callable[..., BatchHand]
+
+ENDED = "an ended job has the attempt that ended it"
+ALIVE = "no running job without a worker that is alive"
+ONE_CHECKPOINT = "a step has one valid checkpoint"
+PLACE = "a place of a lane has a job that runs, and one job has one place"
+COUNTS = "the counts of a batch are its jobs"
+LEFT = "a batch whose jobs have all ended has ended"
+STORY = "the story of a batch has no gap"
+LANE = "the lane of a batch is open when its jobs may be taken"
+IN_LANE = "a job of a batch waits in its lane"
+SAVED = "a checkpoint is as it was saved"
+
+
+# What somebody breaks by hand; which invariant says so, and of what.
+PLANTED: dict[str, tuple[str, str, str]] = {
+    "a completed job without its attempt": (
+        "delete from retoma.attempts where job_id = {done} and fence = 1",
+        ENDED,
+        "job {done}",
+    ),
+    "a completed job whose attempt says something else": (
+        "update retoma.attempts set ending = 'failed' where job_id = {done} and fence = 1",
+        ENDED,
+        "job {done}",
+    ),
+    "a running job whose worker fell silent long ago": (
+        "update retoma.workers set lease_expires_at = now() - interval '1 minute' where id = {worker}",
+        ALIVE,
+        "job {held}",
+    ),
+    "two checkpoints of one step": (
+        (
+            "insert into retoma.checkpoints select job_id, step, 2::smallint, value, checksum, fingerprint, "
+            "input_hash, fence, seconds, saved_at, null, null from retoma.checkpoints where job_id = {held}"
+        ),
+        ONE_CHECKPOINT,
+        "job {held}, step step",
+    ),
+    "a place whose job has ended": (
+        (
+            "update retoma.slots set job_id = {done} where (lane_id, place) in (select lane_id, place from "
+            "retoma.slots where job_id is null limit 1)"
+        ),
+        PLACE,
+        "job {done}",
+    ),
+    "a place whose job is gone": (
+        (
+            "update retoma.slots set job_id = 999999 where (lane_id, place) in (select lane_id, place from "
+            "retoma.slots where job_id is null limit 1)"
+        ),
+        PLACE,
+        "job 999999",
+    ),
+    "a job on two places": (
+        (
+            "update retoma.slots set job_id = {held} where (lane_id, place) in (select lane_id, place from "
+            "retoma.slots where job_id is null limit 1)"
+        ),
+        PLACE,
+        "job {held}",
+    ),
+    "a batch that counts too few": (
+        "update retoma.batches set unfinished = unfinished - 1 where id = {batch}",
+        COUNTS,
+        "batch {batch}",
+    ),
+    "a batch that counts failures nobody had": (
+        "update retoma.batches set failures = 1 where id = {batch}",
+        COUNTS,
+        "batch {batch}",
+    ),
+    "a batch of more jobs than it has": (
+        "update retoma.batches set total = total + 1 where id = {batch}",
+        COUNTS,
+        "batch {batch}",
+    ),
+    "a job that left its batch": (
+        "update retoma.jobs set batch_id = null where id = {held}",
+        COUNTS,
+        "batch {batch}",
+    ),
+    "a batch with an event missing in the middle": (
+        "delete from retoma.events where batch_id = {batch} and seq = 2",
+        STORY,
+        "batch {batch}",
+    ),
+    "a batch without its last event": (
+        (
+            "delete from retoma.events where batch_id = {batch} and seq = (select max(seq) from retoma.events "
+            "where batch_id = {batch})"
+        ),
+        STORY,
+        "batch {batch}",
+    ),
+    "an event that nobody told": (
+        "insert into retoma.events (batch_id, seq, kind, data) values ({batch}, 999, 'jobs', '1')",
+        STORY,
+        "batch {batch}",
+    ),
+    "a running batch with a closed lane": (
+        "update retoma.lanes set closed_at = now() where name = 'batch:{batch}'",
+        LANE,
+        "batch {batch}",
+    ),
+    "a resting batch with an open lane": (
+        "update retoma.lanes set closed_at = null where name = 'batch:{resting}'",
+        LANE,
+        "batch {resting}",
+    ),
+    "a batch without a lane": (
+        "delete from retoma.lanes where name = 'batch:{resting}'",
+        LANE,
+        "batch {resting}",
+    ),
+    "a job in another lane": (
+        "update retoma.jobs set lane_id = 0 where id = {other}",
+        IN_LANE,
+        "job {other}",
+    ),
+    "a checkpoint that was changed": (
+        "update retoma.checkpoints set value = '2' where job_id = {done}",
+        SAVED,
+        "job {done}, step step",
+    ),
+    "a checkpoint with another checksum": (
+        "update retoma.checkpoints set checksum = 'x' where job_id = {done}",
+        SAVED,
+        "job {done}, step step",
+    ),
+}
+
+
+@pytest.fixture
+def hand(room: str) -> Iterator[Hands]:
+    yield from hands(room)
+
+
+class Scene:
+    """A database in which a little of everything has happened."""
+
+    def __init__(self, db: BatchHand) -> None:
+        self.db = db
+        self.worker = db.hello(lease=1e6)
+        self.batch = db.batch(4, at_once=4)
+        self.done, self.held, self.other, _ = db.take(self.worker, self.batch, 4)
+        for claim in (self.done, self.held):
+            db.save(self.worker, claim)
+        db.end(self.worker, completed(self.done))
+        db.end(self.worker, ending(self.other, "again"))
+        self.completed = db.batch(1)
+        [last] = [each for each in db.claim(self.worker, 10) if each.batch_id == self.completed]
+        db.end(self.worker, completed(last))
+        self.resting = db.batch(1)
+        db.pause(self.resting)
+        self.unsealed = db.open()
+        db.fill(self.unsealed, 1)
+
+    def found(self) -> list[tuple[str, str]]:
+        return [(each.invariant, each.what) for each in self.db.breaches()]
+
+
+@pytest.fixture
+def scene(db: BatchHand) -> Scene:
+    return Scene(db)
+
+
+class TestBreaches:
+    def test_nothing_in_a_sound_database(self, scene: Scene) -> None:
+        assert scene.db.breaches() == []
+
+    def test_nothing_in_an_empty_one(self, db: BatchHand) -> None:
+        assert db.breaches() == []
+
+    def test_nothing_after_everything_that_may_happen_to_batches(self, db: BatchHand) -> None:
+        worker, id = db.hello(lease=1e6), db.batch(6, max_retries=9)
+        db.finish(worker, "completed", "skipped", "review", "failed")
+        [claim] = db.take(worker, id)
+        db.age(STALL + 1)
+        db.stall(id)
+        db.resume(id)
+        db.pause(id)
+        db.resume(id)
+        db.retry_failed(id)
+        db.end(worker, completed(claim))
+        crashing = db.hello()
+        claims = db.take(crashing, id, 2)
+        db.ask(jobs.bury(crashing, [Blame(claims[0].id, "crashed")], reason="why", error="why"))
+        db.cancel(id)
+        db.retry_failed(id, cancelled=True)
+        db.cancel(id)
+        db.restart(id)
+        while claims := db.claim(worker, 10):
+            db.end(worker, *(completed(each) for each in sorted(claims, key=lambda each: each.id)))
+        assert db.is_(id) == "completed"
+        assert db.breaches() == []
+        db.age(1000)
+        db.ask(batches.prune(500.0, limit=2))
+
+        assert db.breaches() == []
+
+    @pytest.mark.parametrize("breach", PLANTED)
+    def test_what_is_planted_is_found_and_nothing_else(self, scene: Scene, breach: str) -> None:
+        plant, invariant, what = PLANTED[breach]
+        names = {
+            "done": scene.done.id, "held": scene.held.id, "other": scene.other.id, "worker": scene.worker,
+            "batch": scene.batch, "resting": scene.resting,
+        }  # fmt: skip
+
+        scene.db.sql(plant.format(**names))
+
+        found = scene.found()
+        assert (invariant, what.format(**names)) in found
+        assert {each for each, _ in found} == {invariant}
+
+    def test_a_batch_in_which_nothing_is_left_and_that_goes_on(self, scene: Scene) -> None:
+        scene.db.sql(
+            "update retoma.batches set was = 'completed', state = 'running', finished_at = null where id = %(id)s",
+            id=scene.completed,
+        )
+
+        assert scene.found() == [(LEFT, f"batch {scene.completed}")]
+
+    def test_each_says_what_was_found(self, scene: Scene) -> None:
+        scene.db.sql("update retoma.batches set unfinished = 0 where id = %(id)s", id=scene.batch)
+
+        told = {each.invariant: each.found for each in scene.db.breaches()}
+
+        assert told[COUNTS] == "it says 4 jobs, 0 unfinished, 0 failed, and has 4, 3, 0"
+        assert told[LEFT] == "it is running"
+
+    def test_a_worker_that_is_silent_for_less_than_the_sweep_is_not_one(self, scene: Scene) -> None:
+        scene.db.silence(scene.worker)
+
+        assert scene.db.breaches() == []
+
+    def test_no_more_than_wanted(self, scene: Scene) -> None:
+        scene.db.sql("update retoma.batches set event_seq = 99")
+
+        assert len(scene.db.ask(verify.breaches(sweep=30.0, limit=2))) == 2
+
+    def test_a_running_job_whose_worker_is_gone(self, scene: Scene) -> None:
+        scene.db.sql("delete from retoma.workers")
+
+        assert (ALIVE, f"job {scene.held.id}") in scene.found()
+
+    def test_an_open_lane_of_a_batch_that_is_being_filled(self, scene: Scene) -> None:
+        scene.db.sql("update retoma.lanes set closed_at = null where name = %(name)s", name=f"batch:{scene.unsealed}")
+
+        assert scene.found() == [(LANE, f"batch {scene.unsealed}")]
+
+    def test_a_job_without_steps_that_was_restarted_is_no_breach(self, db: BatchHand) -> None:
+        worker = db.hello()
+        claim = db.claimed(worker)
+        db.end(worker, completed(claim))
+        db.ask(jobs.restart(claim.id))
+        db.end(worker, *(completed(each) for each in db.claim(worker)))
+
+        assert db.breaches() == []
+
+
+class TestSaved:
+    def test_page_by_page_in_order_and_only_what_counts(self, scene: Scene) -> None:
+        db = scene.db
+        db.save(scene.worker, scene.held, "a")
+        db.sql("update retoma.checkpoints set set_aside_at = now() where job_id = %(id)s", id=scene.done.id)
+
+        [first] = db.ask(verify.saved(limit=1))
+        [second] = db.ask(verify.saved((first.job_id, first.step, first.generation), limit=1))
+
+        assert [(each.job_id, each.step, each.value) for each in (first, second)] == [
+            (scene.held.id, "a", "1"), (scene.held.id, "step", "1")
+        ]  # fmt: skip
+        assert db.ask(verify.saved((second.job_id, second.step, second.generation))) == []
+
+    def test_what_was_set_aside_may_be_as_it_is(self, scene: Scene) -> None:
+        scene.db.sql("update retoma.checkpoints set value = '9', set_aside_at = now()")
+
+        assert scene.db.breaches() == []
+
+    def test_more_than_a_page_is_read_to_the_end(self, db: BatchHand) -> None:
+        db.sql(
+            "insert into retoma.checkpoints (job_id, step, value, checksum, fingerprint, fence)"
+            " select number, 'a', '1', 'wrong', 'f', 1 from generate_series(1, 2500) as number"
+        )
+
+        found = db.breaches()
+
+        assert found[-1] == Breach(SAVED, "job 2500, step a", "its checksum is another")
+        assert len(found) == 2500

@@ -1,0 +1,220 @@
+"""Why a batch moves, or does not: every verdict from the evidence that makes it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import orjson
+import pytest
+
+from retoma.evidence import Evidence, Verdict
+from retoma.explain import STALLING, explain, judge
+
+NOW = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)
+
+
+def ago(seconds: float) -> datetime:
+    return NOW - timedelta(seconds=seconds)
+
+
+def seen(**changes: Any) -> Evidence:
+    """A batch that runs and moves, unless told otherwise."""
+    plain: dict[str, Any] = {
+        "state": "running", "reason": None, "queue": "letters", "pipeline": "read", "sealed_at": ago(3600),
+        "started_at": ago(3600), "last_progress_at": ago(5), "stall_seconds": 300.0, "epoch": 1, "event_seq": 9,
+        "budget": None, "spent": Decimal(0), "last_key": "a-7", "resumes": 1, "max_resumes": 3, "unfinished": 40,
+        "failures": 0, "queue_paused": None, "queued": 36, "due": 36, "next_run_at": None, "next_reason": None,
+        "oldest_due_at": ago(3600),
+        "running": 4, "orphaned": 0, "lost_worker": None, "lost_at": None, "youngest_seconds": 3.0,
+        "oldest_key": "a-8", "oldest_seconds": 9.0, "last_step_at": None, "slowest_seconds": 10.0, "workers": 2,
+        "idle_workers": 0, "bad_endings": 0, "bad_ending": None, "bad_reason": None, "bad_error": None,
+        "suspect_key": None, "suspect_crashes": None, "now": NOW,
+    }  # fmt: skip
+    return Evidence(**plain | changes)
+
+
+def silent(**changes: Any) -> Evidence:
+    return seen(**{"last_progress_at": ago(301)} | changes)
+
+
+IDLE: dict[str, Any] = {"running": 0, "youngest_seconds": None, "oldest_key": None, "oldest_seconds": None}
+
+VERDICTS: dict[str, tuple[Verdict, Evidence]] = {
+    "jobs end": (Verdict.MOVING, seen()),
+    "a job ended within what it allows": (Verdict.MOVING, seen(last_progress_at=ago(299))),
+    "no job ended but a step was saved": (Verdict.MOVING, silent(last_step_at=ago(10))),
+    "handlers within what such jobs took": (Verdict.SLOW, silent(youngest_seconds=50.0)),
+    "slow jobs in a batch of slow jobs": (Verdict.SLOW, silent(youngest_seconds=2400.0, slowest_seconds=500.0)),
+    "nobody knows yet what is long": (Verdict.SLOW, silent(youngest_seconds=9999.0, slowest_seconds=None)),
+    "one of several has just begun": (Verdict.SLOW, silent(youngest_seconds=1.0, oldest_seconds=9999.0)),
+    "far longer than any before": (Verdict.HANGING, silent(youngest_seconds=301.0)),
+    "far longer than even slow ones": (Verdict.HANGING, silent(youngest_seconds=2501.0, slowest_seconds=500.0)),
+    "nothing was taken yet and there is room": (Verdict.READY, seen(state="queued", started_at=None, idle_workers=1)),
+    "nothing was taken yet and all are busy": (Verdict.SATURATED, seen(state="queued", started_at=None)),
+    "all are busy with others": (Verdict.SATURATED, silent(**IDLE)),
+    "room and jobs and silence": (Verdict.SILENT, silent(**IDLE, idle_workers=1)),
+    "room and jobs whose hour has just come": (
+        Verdict.MOVING,
+        silent(**IDLE, idle_workers=1, oldest_due_at=ago(1)),
+    ),
+    "every job waits for its hour": (
+        Verdict.WAITING,
+        silent(**IDLE, due=0, next_run_at=ago(-600), next_reason="RateLimited"),
+    ),
+    "waiting needs no worker": (Verdict.WAITING, silent(**IDLE, due=0, next_run_at=ago(-600), workers=0)),
+    "somebody paused it": (Verdict.PAUSED, silent(state="paused", reason="person")),
+    "its money is spent": (Verdict.BUDGET, silent(state="paused", reason="budget", budget=Decimal(5))),
+    "its queue is paused": (Verdict.QUEUE_PAUSED, silent(queue_paused="repairs", workers=0)),
+    "it is being filled": (Verdict.UNSEALED, seen(state="queued", sealed_at=None, started_at=None)),
+    "nobody serves it": (Verdict.NO_WORKERS, silent(**IDLE, workers=0)),
+    "nobody serves it and it never began": (
+        Verdict.NO_WORKERS,
+        seen(**IDLE, state="queued", started_at=None, last_progress_at=None, workers=0),
+    ),
+    "the only worker is lost": (Verdict.NO_WORKERS, silent(workers=0, orphaned=4)),
+    "a worker is gone and others are alive": (Verdict.WORKER_LOST, silent(orphaned=4, lost_worker="w-1", lost_at=NOW)),
+    "a worker that hands back still counts": (Verdict.SLOW, silent(workers=0, orphaned=0)),
+    "a document brings executors down": (
+        Verdict.POISON,
+        silent(suspect_key="a-9", suspect_crashes=2, bad_endings=2, bad_ending="crashed"),
+    ),
+    "a document was there when workers were lost": (
+        Verdict.POISON,
+        silent(suspect_key="a-9", suspect_crashes=1, bad_endings=1, bad_ending="lost"),
+    ),
+    "an old crash is not the cause of other errors": (
+        Verdict.FAILING,
+        silent(suspect_crashes=1, bad_endings=9, bad_ending="failed", bad_reason="ValueError"),
+    ),
+    "attempts end badly": (Verdict.FAILING, silent(bad_endings=4, bad_ending="failed", bad_reason="ValueError")),
+    "two endings are the least that say so": (
+        Verdict.FAILING,
+        silent(**IDLE, bad_endings=2, bad_ending="failed", bad_reason=None),
+    ),
+    "one bad ending says nothing": (Verdict.SLOW, silent(running=1, bad_endings=1, bad_ending="failed")),
+    "fewer bad endings than jobs that run": (Verdict.SLOW, silent(bad_endings=3, bad_ending="failed")),
+    "it is completed": (Verdict.COMPLETED, silent(state="completed")),
+    "it failed": (Verdict.FAILED, silent(state="failed", reason="resumes")),
+    "it was cancelled": (Verdict.CANCELLED, silent(state="cancelled")),
+} | {
+    f"the provider says {reason}": (
+        Verdict.PROVIDER_DOWN,
+        silent(bad_endings=4, bad_ending="failed", bad_reason=reason),
+    )
+    for reason in ("ProviderError", "RateLimited", "TimeoutError", "ReadTimeout", "ConnectError", "HTTPStatusError")
+}
+
+
+@pytest.mark.parametrize("case", VERDICTS)
+def test_the_verdict(case: str) -> None:
+    expected, evidence = VERDICTS[case]
+
+    assert judge(evidence) is expected
+
+
+def test_every_verdict_is_reached() -> None:
+    assert {verdict for verdict, _ in VERDICTS.values()} == set(Verdict)
+
+
+@pytest.mark.parametrize("case", VERDICTS)
+def test_every_explanation_has_a_sentence_an_action_and_facts_that_can_be_kept(case: str) -> None:
+    _, evidence = VERDICTS[case]
+
+    why = explain(7, evidence)
+
+    assert why.sentence.endswith((".", evidence.bad_error or "."))
+    assert why.action in {
+        "wait", "resume", "start_worker", "resume_queue", "raise_budget", "seal", "retry_failed", "look", "none"
+    }  # fmt: skip
+    assert (why.command is None) == (why.action == "none")
+    assert orjson.loads(orjson.dumps(why.evidence))["state"] == evidence.state
+    assert "None" not in why.sentence
+
+
+@pytest.mark.parametrize("case", VERDICTS)
+def test_what_needs_help_is_what_will_not_move_by_itself(case: str) -> None:
+    verdict, evidence = VERDICTS[case]
+    innocent = {
+        Verdict.MOVING, Verdict.SLOW, Verdict.READY, Verdict.WAITING, Verdict.SATURATED, Verdict.COMPLETED,
+        Verdict.CANCELLED,
+    }  # fmt: skip
+
+    assert explain(7, evidence).needs_help == (verdict not in innocent)
+
+
+def test_no_innocent_verdict_is_one_for_which_a_batch_is_called_stalled() -> None:
+    assert {
+        Verdict.NO_WORKERS, Verdict.WORKER_LOST, Verdict.POISON, Verdict.FAILING, Verdict.PROVIDER_DOWN,
+        Verdict.HANGING, Verdict.SILENT,
+    } == STALLING  # fmt: skip
+
+
+@pytest.mark.parametrize("state", ["running", "stalled"])
+@pytest.mark.parametrize("running", [0, 1, 4])
+@pytest.mark.parametrize("bad", [0, 9])
+def test_a_batch_that_moved_lately_is_never_called_stuck(state: str, running: int, bad: int) -> None:
+    evidence = seen(
+        state=state, running=running, youngest_seconds=99_999.0, bad_endings=bad, bad_ending="crashed",
+        suspect_crashes=2, suspect_key="a-9", idle_workers=1, orphaned=0,
+    )  # fmt: skip
+
+    assert judge(evidence) is Verdict.MOVING
+
+
+class TestWords:
+    def test_a_hang_names_the_document_and_how_long_it_takes_against_the_usual(self) -> None:
+        why = explain(7, silent(youngest_seconds=400.0, oldest_seconds=500.0))
+
+        for fact in ("4 jobs hang", "a-8", "8 min 20 s", "the slowest so far took 10 s", "a-7"):
+            assert fact in why.sentence
+        assert why.command == "retoma batch resume 7"
+
+    def test_no_worker_says_which_queue_to_serve(self) -> None:
+        why = explain(7, silent(**IDLE, workers=0))
+
+        assert "letters" in why.sentence
+        assert (why.action, why.command) == ("start_worker", "retoma worker --queues letters")
+
+    def test_waiting_says_until_when_and_for_what(self) -> None:
+        why = explain(7, silent(**IDLE, due=0, next_run_at=ago(-600), next_reason="RateLimited"))
+
+        assert why.sentence == "Every job waits until 12:10:00 UTC (RateLimited)."
+
+    def test_errors_are_told_in_their_own_words(self) -> None:
+        why = explain(7, silent(bad_endings=4, bad_ending="failed", bad_reason="ValueError", bad_error="ValueError: 7"))
+
+        assert "ValueError: 7" in why.sentence
+
+    def test_a_batch_without_resumes_is_told_how_to_allow_one_more(self) -> None:
+        why = explain(7, silent(state="failed", reason="resumes", resumes=3))
+
+        assert "after 3 of 3 resumes" in why.sentence
+        assert why.command == "retoma batch resume 7 --max-resumes 4"
+
+    def test_too_many_failures_are_told_with_their_number(self) -> None:
+        assert "12 jobs failed" in explain(7, silent(state="failed", reason="failures", failures=12)).sentence
+
+    def test_a_completed_batch_offers_to_retry_what_failed(self) -> None:
+        assert explain(7, seen(state="completed", failures=2)).action == "retry_failed"
+        assert explain(7, seen(state="completed")).action == "none"
+
+    def test_a_budget_says_what_was_spent_of_it(self) -> None:
+        why = explain(7, seen(state="paused", reason="budget", budget=Decimal("5.00"), spent=Decimal("5.02")))
+
+        assert "5.02 of 5.00" in why.sentence
+        assert why.action == "raise_budget"
+
+
+class TestSilence:
+    def test_it_counts_from_whatever_moved_last(self) -> None:
+        assert seen(last_progress_at=ago(90), last_step_at=ago(40)).silent_seconds == 40
+        assert seen(last_progress_at=ago(30), last_step_at=ago(40)).silent_seconds == 30
+        assert seen(last_progress_at=None, last_step_at=None).silent_seconds == 0.0
+
+    def test_as_long_as_it_allows_is_too_long(self) -> None:
+        assert not seen(last_progress_at=ago(299.9)).silent
+        assert seen(last_progress_at=ago(300)).silent
+        assert not replace(seen(last_progress_at=ago(300)), stall_seconds=301.0).silent
