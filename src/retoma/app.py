@@ -16,6 +16,7 @@ import psycopg
 from retoma import commands, embedded, notify, scheduling
 from retoma.access import Access
 from retoma.batches import Batches
+from retoma.calling import Calls
 from retoma.commands import Command, Options, only
 from retoma.database import TRANSIENT, Database
 from retoma.errors import ConfigurationError, DatabaseUnreachable
@@ -46,7 +47,7 @@ I = TypeVar("I")
 O = TypeVar("O")
 
 
-class Retoma(Batches):
+class Retoma(Batches, Calls):
     """An app: its pipelines, the providers they ask for, and a database. Use it as ``async with app:``."""
 
     def __init__(

@@ -15,6 +15,7 @@ RetomaError
 │   └── KeyTaken            a job with this key exists, and the caller asked to be told
 ├── Unstorable              a value that cannot be kept as JSON; never retried, for a retry would pay again
 ├── CheckpointInvalid       what was saved does not fit any more; set aside, never deleted
+├── AnswerUnfit             a model's answer does not fit what was asked for, also after it was asked to mend it
 ├── LeaseLost               the job was given to another worker while this one held it
 ├── StepsFailed             several steps of one map failed; the others are saved
 └── IsolatedFailure         a function in a child process did not come back
@@ -112,6 +113,14 @@ class Unstorable(RetomaError):
 
 class CheckpointInvalid(RetomaError):
     """What was saved does not fit any more; set aside, never deleted."""
+
+
+class AnswerUnfit(RetomaError):
+    """A model's answer does not fit what was asked for; *raw* is what it said."""
+
+    def __init__(self, message: str, *, raw: str, next: str = "") -> None:
+        super().__init__(message, next=next)
+        self.raw = raw
 
 
 class LeaseLost(RetomaError):

@@ -15,6 +15,7 @@ from retoma.board import Board, Totals
 from retoma.claiming import Claiming
 from retoma.configurations import Configurations
 from retoma.database import Database
+from retoma.desk import Desk
 from retoma.held import Held
 from retoma.ledger import Ledger
 from retoma.model import Claim, Ended
@@ -64,6 +65,7 @@ class Executor:
         self._began_at = 0.0
         self._claiming = Claiming(database, settings, worker_id=worker_id, queues=queues, pipelines=list(pipelines))
         self._configurations = Configurations(database)
+        self._desk = Desk(database, worker_id)
         self._wake = asyncio.Event()
         self._rate = 0.0
         self._threads = ThreadPoolExecutor(self.at_once, thread_name_prefix="handler")
@@ -238,6 +240,7 @@ class Executor:
             return held.ending()
         if held.claim.batch_id is not None:
             held.steps.configuration = await self._configurations.of(held.claim)
+        held.steps.desk = self._desk
         providers = self.providers.get(held.claim.pipeline, {})
         return await attempt(held.claim, held.pipeline, held.steps, providers, self._threads)
 

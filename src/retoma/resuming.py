@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
-from retoma.batch import Batch, Resumed
+from retoma.batch import Batch, BatchState, Resumed
 from retoma.batching import BatchOptions, as_json, check, hold, one
 from retoma.commands import Command
 from retoma.errors import BatchConflict, ConfigurationError
@@ -116,7 +116,11 @@ def change(id: int, changes: Mapping[str, Any]) -> Command[Batch]:
     if "labels" in given:
         given["labels"] = as_json(given["labels"], "labels")
     yield batches.change(id, **given, told=told)
-    return (yield from one(id))
+    now = yield from one(id)
+    if now.state is BatchState.PAUSED and now.reason == "budget" and (now.budget is None or now.budget > now.spent):
+        yield batches.resume(id, epoch=None, max_resumes=None, by="budget")
+        return (yield from one(id))
+    return now
 
 
 # — the watchdog's round —

@@ -8,14 +8,16 @@ import functools
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from concurrent.futures import Executor as Threads
-from typing import Any, Concatenate, ParamSpec, TypeVar, cast, overload
+from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, cast, overload
 
 from retoma.annotations import return_annotation
+from retoma.asking import as_prompt, ask
 from retoma.codec import codec_of
 from retoma.errors import ConfigurationError, LeaseLost
 from retoma.fingerprints import input_hash
 from retoma.isolate import Isolated
 from retoma.model import NewCheckpoint
+from retoma.providers import Chat, Prompt
 from retoma.steps import MISSING, AsyncConnection, Steps, Suspend, SyncConnection, group_of
 from retoma.writer import see_through
 
@@ -176,6 +178,45 @@ class Run(_Named):
         steps.kept(made[0])
         return cast(T, made[1])
 
+    async def ask(
+        self,
+        name: str,
+        chat: Chat,
+        prompt: str | Prompt,
+        *,
+        into: type[T] = str,  # type: ignore[assignment]
+        repairs: int = 2,
+        timeout: float = 60.0,
+        reuse: bool = True,
+        in_doubt: Literal["retry", "hold"] = "retry",
+    ) -> T:
+        """What a model answers, as a value of *into*, done once and paid once.
+
+        An equal request that was answered before is not made again, unless *reuse* is False. An answer that does not
+        fit is sent back at most *repairs* times. When an earlier attempt asked and nobody knows the answer, it is asked
+        again (and counted), or a person decides (``in_doubt="hold"``).
+        """
+        steps, codec = self._steps, codec_of(into)
+        if (value := await steps.restore(name, codec)) is not MISSING:
+            return cast(T, value)
+        began = steps.begin(name)
+        try:
+            found = await ask(
+                steps.desk,
+                steps.claim,
+                name,
+                chat,
+                as_prompt(prompt),
+                into,
+                repairs=repairs,
+                timeout=timeout,
+                reuse=reuse,
+                in_doubt=in_doubt,
+            )
+            return cast(T, await steps.keep(name, codec, found, None, began))
+        finally:
+            steps.leave(name)
+
     async def sleep(self, name: str, seconds: float) -> None:
         """Sleep durably: the job gives up its place, and comes back when the time is over."""
         left = await self._steps.nap(name, seconds)
@@ -258,6 +299,24 @@ class SyncRun(_Named):
             steps.leave(name)
         steps.kept(made[0])
         return cast(T, made[1])
+
+    def ask(
+        self,
+        name: str,
+        chat: Chat,
+        prompt: str | Prompt,
+        *,
+        into: type[T] = str,  # type: ignore[assignment]
+        repairs: int = 2,
+        timeout: float = 60.0,
+        reuse: bool = True,
+        in_doubt: Literal["retry", "hold"] = "retry",
+    ) -> T:
+        """What a model answers, as a value of *into*, done once and paid once."""
+        asked = Run(self._steps).ask(
+            name, chat, prompt, into=into, repairs=repairs, timeout=timeout, reuse=reuse, in_doubt=in_doubt
+        )
+        return self._wait(asked)
 
     def sleep(self, name: str, seconds: float) -> None:
         """Sleep durably: the job gives up its place, and comes back when the time is over."""

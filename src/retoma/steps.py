@@ -74,6 +74,7 @@ class Steps:
     def __init__(self, claim: Claim, memory: Memory, watch: Watch, *, step_timeout: float | None = None) -> None:
         self.claim = claim
         self.configuration: dict[str, Any] = {}
+        self.desk: Any = None
         self.memory = memory
         self.watch = watch
         self.step_timeout = step_timeout

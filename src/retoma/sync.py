@@ -37,13 +37,14 @@ from retoma.query import Query
 from retoma.settings import Settings
 from retoma.store import health, jobs, queues, schedules, workers
 from retoma.sync_batches import Batches
+from retoma.sync_calling import Calls
 
 T = TypeVar("T")
 In = TypeVar("In")
 Out = TypeVar("Out")
 
 
-class Retoma(Batches):
+class Retoma(Batches, Calls):
     """An app for programs without async: ``with app:``. It queues, looks and asks; workers are async and apart."""
 
     def __init__(

@@ -93,8 +93,8 @@ def test_postgresql_prepares_every_block(database_url: str) -> None:
     refused = []
     with psycopg.connect(database_url, autocommit=True) as connection:
         for file in FILES:
-            package = ".".join(file.parents[1].relative_to(SOURCE).parts)
-            for name, sql in load(package, f"queries/{file.name}").items():
+            package = ".".join(file.parent.relative_to(SOURCE).parts)
+            for name, sql in load(package, file.name).items():
                 text, _ = numbered(sql)
                 try:
                     connection.execute(f"prepare checked as {text.rstrip().removesuffix(';')}")

@@ -19,7 +19,10 @@ from retoma.store import attempts, checkpoints, jobs, queues, workers
 
 T = TypeVar("T")
 
-TABLES = ("slots", "lanes", "queues", "jobs", "attempts", "checkpoints", "signals", "workers", "schedules")
+TABLES = (
+    "slots", "lanes", "queues", "jobs", "attempts", "checkpoints", "signals", "workers", "schedules", "events",
+    "batches", "calls", "prices", "limits", "permits", "api_keys", "replies",
+)  # fmt: skip
 EMPTY = "; ".join(f"delete from retoma.{table}" for table in TABLES)
 LEASE = 60.0
 QUEUE = "letters"

@@ -9,22 +9,35 @@ from retoma.cli.root import Root
 _COMMANDS = {
     "Start here": {
         "demo": ("retoma.cli.demo:demo", "See a worker killed twice and nothing done again."),
-        "up": ("retoma.cli.work:up", "A database and a worker in one command, until Ctrl-C."),
+        "up": ("retoma.cli.work:up", "Database, worker and API in one command, until Ctrl-C."),
         "doctor": ("retoma.cli.doctor:doctor", "Check the database, the schema and the workers."),
     },
     "Run": {
         "db": ("retoma.cli.db:db", "Bring the tables up or down, or print the SQL."),
         "worker": ("retoma.cli.work:worker", "Work on jobs until told to stop."),
+        "serve": ("retoma.cli.serve:serve", "Serve the API over HTTP."),
+        "watchdog": ("retoma.cli.watchdog:watchdog", "Look after jobs and batches where no worker does."),
         "enqueue": ("retoma.cli.work:enqueue", "Queue one job."),
         "prune": ("retoma.cli.look:prune", "Remove jobs that ended long ago."),
         "bench": ("retoma.cli.bench:bench", "Measure this machine."),
     },
     "Look and act": {
+        "batch": ("retoma.cli.batch:batch", "Batches: watch, explain, resume, retry what failed, and more."),
         "job": ("retoma.cli.job:job", "Jobs: list, show, retry, cancel, restart, signal, export."),
         "queue": ("retoma.cli.queue:queue", "Queues: list, pause, resume, limit a lane."),
-        "schedule": ("retoma.cli.schedule:schedule", "Schedules: list, run, pause, resume, remove."),
+        "schedule": ("retoma.cli.schedule:schedule", "Schedules: list, run, pause, resume, change, remove."),
         "workers": ("retoma.cli.look:workers", "Who works, and since when."),
+        "key": ("retoma.cli.key:key", "API keys: create, list, revoke."),
+        "calls": ("retoma.cli.calls:calls", "Calls to providers: list, show, spend."),
+        "prices": ("retoma.cli.calls:prices", "Prices: list, set."),
+        "limits": ("retoma.cli.calls:limits", "What providers allow: list, set."),
+        "verify": ("retoma.cli.verify:verify", "Check every promise of the tables; list what does not hold."),
         "metrics": ("retoma.cli.look:metrics", "The seven figures of a worker."),
+    },
+    "Em português": {
+        "travadas": ("retoma.cli.batch:travadas", "The batches that have stalled."),
+        "retomar": ("retoma.cli.batch_act:resume", "The same as batch resume."),
+        "reprocessar-erros": ("retoma.cli.batch_act:retry_failed", "The same as batch retry-failed."),
     },
 }
 

@@ -6,7 +6,7 @@ import csv
 import dataclasses
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TextIO
 
@@ -15,26 +15,27 @@ from retoma.errors import ConfigurationError
 from retoma.model import Job
 
 
-def write(jobs: Sequence[Job], output: Path | None) -> None:
-    """Write *jobs* to the file, or to standard output as JSON lines."""
+def write(jobs: Iterable[Job], output: Path | None, *, format: str | None = None) -> None:
+    """Write *jobs* to the file, or to standard output; as CSV when asked to, or when the file is called so."""
+    lines = _csv if format == "csv" or (format is None and output and output.suffix == ".csv") else _json_lines
     if output is None:
-        _json_lines(jobs, sys.stdout)
+        lines(jobs, sys.stdout)
         return
     try:
         # csv writes its own line ends.
         with output.open("w", encoding="utf-8", newline="") as file:
-            (_csv if output.suffix == ".csv" else _json_lines)(jobs, file)
+            lines(jobs, file)
     except OSError as error:
         raise ConfigurationError(
             f"{output} cannot be written: {error.strerror}.", next="Name a file in a folder of yours."
         ) from None
 
 
-def _json_lines(jobs: Sequence[Job], file: TextIO) -> None:
+def _json_lines(jobs: Iterable[Job], file: TextIO) -> None:
     file.writelines(json.dumps(plain(job), ensure_ascii=False) + "\n" for job in jobs)
 
 
-def _csv(jobs: Sequence[Job], file: TextIO) -> None:
+def _csv(jobs: Iterable[Job], file: TextIO) -> None:
     names = [field.name for field in dataclasses.fields(Job)]
     rows = csv.writer(file)
     rows.writerow(names)

@@ -64,6 +64,19 @@ def resume(name: str) -> None:
 
 @schedule.command()
 @_name
+@click.option("--cron", metavar="FIELDS", help="When it comes, such as '0 4 * * *'.")
+@click.option("--zone", metavar="NAME", help="On whose clocks, such as America/Sao_Paulo.")
+def change(name: str, cron: str | None, zone: str | None) -> None:
+    """Let a schedule come at another time."""
+    if not cron and not zone:
+        raise click.UsageError("What is to change? Say --cron or --zone.")
+    found = door.ask(lambda app: app.change_schedule(name, cron=cron, zone=zone))
+    told = f"Schedule {name} comes at '{found.cron}' on the clocks of {found.zone}"
+    show.talk(f"{told}; {'it rests' if found.paused_at else f'its next time is {found.next_run_at.isoformat()}'}.")
+
+
+@schedule.command()
+@_name
 def remove(name: str) -> None:
     """Forget a schedule. Jobs that it queued stay."""
     door.ask(lambda app: app.remove_schedule(name))

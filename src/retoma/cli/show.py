@@ -6,7 +6,8 @@ import dataclasses
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
+from datetime import date, datetime
+from decimal import Decimal
 from enum import Enum
 from typing import Any, TypeVar
 
@@ -26,6 +27,8 @@ _COLOURS = {
     "failed": "red",
     "review": "magenta",
     "cancelled": "dim",
+    "stalled": "yellow",
+    "paused": "blue",
     "crashed": "red",
     "lost": "red",
     "timeout": "red",
@@ -52,11 +55,11 @@ def plain(value: Any) -> Any:
         return {name: plain(each) for name, each in value.items()}
     if isinstance(value, list | tuple):
         return [plain(each) for each in value]
-    if isinstance(value, datetime):
+    if isinstance(value, date):  # a time is one, too
         return value.isoformat()
     if isinstance(value, Enum):
         return value.value
-    return value
+    return str(value) if isinstance(value, Decimal) else value
 
 
 def _opened(name: str, value: Any) -> Any:

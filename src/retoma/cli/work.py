@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from retoma.cli import door, show, values
+from retoma.cli.serve import USUAL_PORT, port_option, server
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -49,16 +51,45 @@ def worker(reference: str | None, **options: Any) -> None:
 
 @click.command()
 @_how_to_work
-def up(reference: str | None, **options: Any) -> None:
-    """Start all that a program needs on this machine: database, tables and a worker; Ctrl-C ends all of it.
+@port_option
+def up(reference: str | None, port: int | None, **options: Any) -> None:
+    """Start all that a program needs on this machine: database, tables, API and a worker; Ctrl-C ends all of it.
 
     The database is the one of DATABASE_URL, or an embedded PostgreSQL that stops with its last user. Without --app
     the small pipeline of the demo is served, so that there is something to try.
     """
-    asyncio.run(_work(reference or door.settings().app or _DEMO, options, upgrade=True))
+    asyncio.run(_work(reference or door.settings().app or _DEMO, options, upgrade=True, beside=_api(port)))
 
 
-async def _work(reference: str, options: dict[str, Any], *, upgrade: bool | None) -> None:
+def _api(port: int | None) -> Callable[[Retoma], AbstractAsyncContextManager[None]]:
+    """The API on this machine's own address; when nobody said where and the usual port is taken, on any other."""
+
+    @asynccontextmanager
+    async def serving(app: Retoma) -> AsyncIterator[None]:
+        from retoma.errors import ConfigurationError
+
+        web = server()
+        try:
+            listening = web.listen("127.0.0.1", USUAL_PORT if port is None else port)
+        except ConfigurationError:
+            if port is not None:
+                raise
+            listening = web.listen("127.0.0.1", 0)
+        with listening:
+            show.talk(f"The API is at {web.url_of(listening)}/api/v1. {await web.guard(app, listening)}")
+            async with web.served(app, listening):
+                yield
+
+    return serving
+
+
+async def _work(
+    reference: str,
+    options: dict[str, Any],
+    *,
+    upgrade: bool | None,
+    beside: Callable[[Retoma], AbstractAsyncContextManager[object]] = nullcontext,
+) -> None:
     from retoma.find import find_app
     from retoma.telemetry.logs import log_to_stderr
 
@@ -76,13 +107,14 @@ async def _work(reference: str, options: dict[str, Any], *, upgrade: bool | None
             await prepare(app)
         if sys.stderr.isatty():
             _greet(app, reference, queues, label)
-        await found.run()
+        async with beside(app):
+            await found.run()
     finally:
         await app.close()
 
 
 def _greet(app: Retoma, reference: str, queues: list[str], label: str) -> None:
-    pipelines = sorted(name for name, each in app.front.pipelines.items() if not queues or each.queue in queues)
+    pipelines = [name for name in app.front.own if not queues or app.front.pipelines[name].queue in queues]
     known = ", ".join(pipelines) or "nothing"
     show.talk(f"Worker {label} (process {os.getpid()}) works on {known} of {reference}. Ctrl-C drains and ends.")
     if pipelines:

@@ -1,0 +1,116 @@
+"""A model asked for a value of a type: its answer is read, and when it does not fit it is asked to mend it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Protocol
+
+from pydantic import TypeAdapter, ValidationError
+
+from retoma.desk import Request
+from retoma.errors import AnswerUnfit
+from retoma.model import Claim
+from retoma.providers import Answer, Chat, Message, Prompt
+
+_CHARACTERS_PER_TOKEN = 3  # a little few for prose, so that a guess is rather too high
+_USUAL_ANSWER = 1000
+_CUT_SHORT = frozenset({"length", "max_tokens"})
+_FENCED = re.compile(r"```(?:json)?\s*(.*?)```", re.DOTALL)
+
+
+class Calling(Protocol):
+    """Where calls are made: the desk, or a rehearsal's stand-in."""
+
+    async def call(self, claim: Claim, step: str, request: Request, send: Any) -> Answer:
+        """The answer to *request*."""
+
+
+def as_prompt(said: str | Prompt) -> Prompt:
+    """What was said, as a prompt."""
+    return Prompt(messages=[Message(role="user", content=said)]) if isinstance(said, str) else said
+
+
+async def ask(
+    desk: Calling,
+    claim: Claim,
+    step: str,
+    chat: Chat,
+    prompt: Prompt,
+    into: Any,
+    *,
+    repairs: int,
+    timeout: float,
+    reuse: bool,
+    in_doubt: str,
+) -> Any:
+    """What *chat* answers, as a value of *into*. Each try is a call of its own, with its cost."""
+    adapter: TypeAdapter[Any] | None = None if into is str else TypeAdapter(into)
+    if adapter is not None and prompt.schema is None:
+        prompt = replace(prompt, schema=adapter.json_schema())
+    kind = "first"
+    for left in range(repairs, -1, -1):
+        request = _request(chat, prompt, kind=kind, reuse=reuse, in_doubt=in_doubt)
+        answer = await desk.call(claim, step, request, lambda asked=prompt: chat.chat(asked, timeout=timeout))
+        try:
+            return _read(answer, adapter, step)
+        except AnswerUnfit as error:
+            if not left:
+                raise
+            kind, prompt = "repair", _mending(prompt, answer, error)
+    raise AssertionError
+
+
+def _request(chat: Chat, prompt: Prompt, *, kind: str, reuse: bool, in_doubt: str) -> Request:
+    said = [{"role": each.role, "content": each.content} for each in prompt.messages]
+    return Request(
+        provider=chat.provider,
+        model=prompt.model or chat.model,
+        body={
+            "messages": said,
+            "max_tokens": prompt.max_tokens,
+            "temperature": prompt.temperature,
+            "schema": prompt.schema,
+            "parameters": dict(prompt.parameters),
+        },
+        input_tokens=1 + sum(len(each.content) for each in prompt.messages) // _CHARACTERS_PER_TOKEN,
+        output_tokens=prompt.max_tokens or _USUAL_ANSWER,
+        kind=kind,
+        reuse=reuse,
+        in_doubt=in_doubt,
+    )
+
+
+def _read(answer: Answer, adapter: TypeAdapter[Any] | None, step: str) -> Any:
+    if answer.finish in _CUT_SHORT:
+        raise AnswerUnfit(f"The answer to step {step!r} was cut short at its largest length.", raw=answer.text)
+    if adapter is None:
+        return answer.text
+    try:
+        return adapter.validate_json(_json_in(answer.text))
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = "/".join(str(part) for part in first["loc"]) or "the whole"
+        raise AnswerUnfit(
+            f"The answer to step {step!r} does not fit: {where}: {first['msg']}.", raw=answer.text
+        ) from None
+
+
+def _json_in(text: str) -> str:
+    """The JSON in an answer that wraps it in a fence or in prose."""
+    if fenced := _FENCED.search(text):
+        return fenced[1].strip()
+    starts = [place for place in (text.find("{"), text.find("[")) if place >= 0]
+    end = max(text.rfind("}"), text.rfind("]"))
+    return text[min(starts) : end + 1] if starts and end > min(starts) else text.strip()
+
+
+def _mending(prompt: Prompt, answer: Answer, error: AnswerUnfit) -> Prompt:
+    more: Sequence[Message] = (
+        Message(role="assistant", content=answer.text),
+        Message(role="user", content=f"{error.message} Answer again, with JSON alone that fits the schema."),
+    )
+    longer = None if prompt.max_tokens is None else 2 * prompt.max_tokens
+    cut = answer.finish in _CUT_SHORT
+    return replace(prompt, messages=[*prompt.messages, *more], max_tokens=longer if cut else prompt.max_tokens)

@@ -1,0 +1,100 @@
+"""What the front door says of calls, prices and limits."""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+from decimal import Decimal
+from typing import TypeVar
+
+from retoma.call import Call, Limit, Price, Spend
+from retoma.commands import Command, only
+from retoma.errors import ConfigurationError, NotFound
+from retoma.store import calls, limits
+
+T = TypeVar("T")
+
+_BY = ("provider", "model", "day", "step", "batch", "job")
+
+
+class Calls:
+    """Calls, as an app offers them."""
+
+    async def _ask(self, command: Command[T], conn: object = None) -> T:
+        raise NotImplementedError
+
+    async def calls(
+        self,
+        *,
+        job: int | None = None,
+        batch: int | None = None,
+        state: str | None = None,
+        provider: str | None = None,
+        before: int | None = None,
+        limit: int = 50,
+    ) -> list[Call]:
+        """Requests to providers, newest first, *before* an id for the next page."""
+        query = calls.page(job_id=job, batch_id=batch, state=state, provider=provider, before=before, limit=limit)
+        return await self._ask(only(query))
+
+    async def call(self, id: int) -> Call:
+        """One request to a provider, with the answer as it came."""
+        rows = await self._ask(only(calls.one(id)))
+        if not rows:
+            raise NotFound(f"There is no call {id}.", next="'retoma calls list' shows what is there.")
+        return rows[0]
+
+    async def spend(self, by: str = "model", *, batch: int | None = None, since: datetime | None = None) -> list[Spend]:
+        """What was paid, by provider, model, day, step, batch or job; useful, paid again and in doubt told apart."""
+        if by not in _BY:
+            raise ConfigurationError(f"Spend cannot be told by {by!r}.", next=f"By {', '.join(_BY)}.")
+        return await self._ask(only(calls.spend(by, batch_id=batch, since=since)))
+
+    async def prices(self) -> list[Price]:
+        """What models cost today, as far as it was needed or set."""
+        return await self._ask(only(calls.prices()))
+
+    async def set_price(
+        self,
+        provider: str,
+        model: str,
+        *,
+        input: Decimal = Decimal(0),
+        cached: Decimal | None = None,
+        output: Decimal = Decimal(0),
+        unit: Decimal = Decimal(0),
+        since: date | None = None,
+    ) -> Price:
+        """What a model costs from a day on (today): per million tokens, and per unit. Cached tokens cost as much as
+        others unless said.
+        """
+        for what, price in (("input", input), ("cached", cached), ("output", output), ("unit", unit)):
+            if price is not None and price < 0:
+                raise ConfigurationError(f"A price must not be negative, and {what} is {price}.")
+        query = calls.set_price(
+            provider,
+            model,
+            input=input,
+            cached=input if cached is None else cached,
+            output=output,
+            unit=unit,
+            since=since,
+        )
+        return (await self._ask(only(query)))[0]
+
+    async def limits(self) -> list[Limit]:
+        """What providers allow, and how that stands."""
+        return await self._ask(only(limits.all()))
+
+    async def set_limit(
+        self, name: str, *, requests: int | None = None, tokens: int | None = None, at_once: int | None = None
+    ) -> Limit:
+        """What a provider allows in a minute, and at once, over all workers; None is no limit. *name* is
+        "provider/model".
+        """
+        for what, number in (("requests", requests), ("tokens", tokens), ("at_once", at_once)):
+            if number is not None and number < 1:
+                raise ConfigurationError(
+                    f"{what} must be at least 1, and is {number}.", next="Leave it out for no limit."
+                )
+        await self._ask(only(limits.put(name, requests=requests, tokens=tokens, at_once=at_once)))
+        return next(each for each in await self.limits() if each.name == name)

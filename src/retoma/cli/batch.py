@@ -1,0 +1,297 @@
+"""retoma batch: many jobs followed as one. What can be looked at; batch_act has what can be done."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, MutableSequence, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from retoma.cli import batch_act, batch_view, door, show
+from retoma.cli.batch_watch import watch
+
+if TYPE_CHECKING:
+    from retoma.app import Retoma
+    from retoma.batch import Batch, Durations, ErrorGroup, Event, Progress, StepFigures
+    from retoma.evidence import Explanation
+    from retoma.model import Job
+
+_STATES = ("queued", "running", "paused", "stalled", "completed", "failed", "cancelled")
+_PAGE = 500
+_id = click.argument("id", type=int)
+
+
+def _seconds(seconds: float | None) -> str | None:
+    if seconds is None:
+        return None
+    return batch_view.span(seconds) if show.in_terminal() else f"{seconds:.3f}"
+
+
+def _example(group: ErrorGroup) -> str | None:
+    # Its reason stands beside it, and a person's line is short.
+    return (group.example or "").removeprefix(f"{group.reason}: ") if show.in_terminal() else group.example
+
+
+def _more(events: Sequence[Event]) -> str:
+    last = events[-1]
+    if not show.in_terminal():
+        return json.dumps(last.data, ensure_ascii=False)
+    if last.kind == "jobs":
+        moved = Counter(state for event in events for _job, state in event.data["jobs"])
+        return ", ".join(f"{number} {state}" for state, number in moved.items())
+    return ", ".join(f"{name}: {value}" for name, value in last.data.items() if not isinstance(value, dict) and value)
+
+
+_STEP: show.Columns[StepFigures] = {
+    "step": lambda step: step.step,
+    "done": lambda step: step.done,
+    "jobs": lambda step: step.jobs,
+    "here now": lambda step: step.here,
+    "median": lambda step: _seconds(step.median_seconds),
+    "95 of 100": lambda step: _seconds(step.slow_seconds),
+}
+_ERROR: show.Columns[ErrorGroup] = {
+    "group": lambda group: group.fingerprint,
+    "jobs": lambda group: group.jobs,
+    "reason": lambda group: group.reason,
+    "example": _example,
+    "keys": lambda group: group.first_keys[: 2 if show.in_terminal() else None],
+    "last": lambda group: group.last_at,
+}
+_EVENTS: show.Columns[Sequence[Event]] = {
+    "seq": lambda events: f"{events[0].seq}–{events[-1].seq}" if len(events) > 1 else events[0].seq,
+    "at": lambda events: events[-1].at,
+    "what": lambda events: events[-1].kind,
+    "more": _more,
+}
+
+
+@click.group()
+def batch() -> None:
+    """Batches: many jobs followed as one. How far they have come, why they do not move, and what to do."""
+
+
+for _command in (watch, *batch_act.COMMANDS):
+    batch.add_command(_command)
+
+
+@batch.command()
+@click.option(
+    "--state", "states", type=click.Choice(_STATES), multiple=True, help="Only in this state; may be repeated."
+)
+@click.option("--pipeline", metavar="NAME", help="Only of this pipeline.")
+@click.option("--name", help="Only with this name.")
+@click.option(
+    "--label",
+    "labels",
+    type=batch_act.label,
+    multiple=True,
+    metavar="K=V",
+    help="Only with this label; may be repeated.",
+)
+@click.option("--before", type=int, metavar="ID", help="Only batches older than this one: the next page.")
+@click.option("--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, metavar="N", help="At most.")
+@show.as_json
+def list(labels: tuple[tuple[str, str], ...], states: tuple[str, ...], *, as_json: bool, **wanted: Any) -> None:
+    """List batches, the newest first."""
+    found = door.ask(lambda app: app.batches(states=states or None, labels=dict(labels) or None, **wanted))
+    _print(found, "There is no such batch.", as_json=as_json)
+    if show.in_terminal() and len(found) == wanted["limit"]:
+        show.talk(f"There may be more: --before {found[-1].id}")
+
+
+@click.command()
+@show.as_json
+def travadas(*, as_json: bool) -> None:
+    """List the batches that have stalled. The same as 'retoma batch list --state stalled'."""
+    found = door.ask(lambda app: app.batches(states=["stalled"], limit=10_000))
+    _print(found, "No batch has stalled.", as_json=as_json)
+
+
+def _print(found: Sequence[Batch], nothing: str, *, as_json: bool) -> None:
+    if as_json:
+        show.print_json(show.plain(found))
+    else:
+        columns = batch_view.BATCH_IN_SHORT if show.in_terminal() else batch_view.BATCH
+        show.table(found, columns, nothing=nothing)
+
+
+# — one batch —
+
+
+@batch.command(name="show")
+@_id
+@show.as_json
+def show_one(id: int, *, as_json: bool) -> None:
+    """Show one batch. How far it has come, step by step, what failed, and why it moves or does not."""
+
+    async def look(app: Retoma) -> tuple[Any, ...]:
+        progress, why = await app.progress(id), await app.explain(id)
+        return (
+            await app.get_batch(id),
+            progress,
+            await app.steps(id),
+            await app.durations(id),
+            await app.errors(id),
+            why,
+        )
+
+    found, progress, steps, durations, errors, why = door.ask(look)
+    if as_json:
+        more = {"steps": steps, "durations": durations, "errors": errors, "explanation": why}
+        show.print_json({**show.plain(found), "progress": batch_view.figures(progress), **show.plain(more)})
+        return
+    _head(found, progress, durations)
+    click.echo("\nsteps")
+    show.table(steps, _STEP, nothing="none was saved yet")
+    click.echo("\nerrors")
+    show.table(errors, _ERROR, nothing="none")
+    click.echo("\nwhy")
+    _because(why)
+
+
+def _head(found: Batch, progress: Progress, durations: Durations) -> None:
+    if show.in_terminal():
+        from rich.console import Console
+
+        console = Console(highlight=False)
+        console.print(batch_view.bar(progress, width=console.width - 1))
+    pace, rest = progress.rate, batch_view.eta(progress.eta)
+    seconds = batch_view.span if show.in_terminal() else "{:.3f}".format
+    usual = {"median": durations.median, "95 of 100 within": durations.slow, "at most": durations.slowest}
+    known = {
+        "id": found.id,
+        "name": found.name,
+        "state": found.state,
+        "reason": found.reason,
+        "done": f"{progress.done}/{progress.total} ({progress.percent:.4g}%)",
+        **{name: number for name, number in batch_view.counts(progress).items() if number},
+        "rate": f"{pace:.3g} jobs/s" if pace else None,
+        "left": rest.removeprefix("≈ ") or None,
+        "last key": progress.last_key,
+        "last progress": progress.last_progress_at,
+        "a job takes": ", ".join(f"{name} {seconds(took)}" for name, took in usual.items() if took is not None) or None,
+        "worked": seconds(progress.busy_seconds),
+        "spent": batch_view.spent(progress) or None,
+        "resumes": f"{progress.resumes} of {progress.max_resumes}",
+        "stalls after": seconds(progress.stall_seconds),
+        "stops above": None if found.max_failure_rate is None else f"{100 * found.max_failure_rate:.3g}% failed",
+        "pipeline": found.pipeline,
+        "queue": found.queue if found.queue != found.pipeline else None,
+        "route": found.route,
+        "labels": _pairs(found.labels) or None,
+        "configuration": json.dumps(found.configuration, ensure_ascii=False) if found.configuration else None,
+        "correlation": found.correlation_id,
+        "created": found.created_at,
+        "sealed": found.sealed_at,
+        "started": found.started_at,
+        "stalled": found.stalled_at,
+        "finished": found.finished_at,
+    }
+    show.fields({name: value for name, value in known.items() if value is not None})
+
+
+def _pairs(labels: Mapping[str, str]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in labels.items())
+
+
+def _because(why: Explanation) -> None:
+    if not show.in_terminal():
+        show.fields({"verdict": why.verdict, "sentence": why.sentence, "action": why.action, "command": why.command})
+        return
+    sentence, *rest = batch_view.why(why)
+    click.secho(sentence, fg="yellow" if why.needs_help else None)
+    for line in rest:
+        click.echo(line)
+
+
+@batch.command()
+@_id
+@show.as_json
+def explain(id: int, *, as_json: bool) -> None:
+    """Say why a batch moves, or does not. The verdict, what it rests on, and what to do."""
+    found = door.ask(lambda app: app.explain(id))
+    if as_json:
+        show.print_json(show.plain(found))
+        return
+    _because(found)
+    click.echo("\nevidence")
+    show.fields(found.evidence)
+
+
+@batch.command()
+@_id
+@show.as_json
+def errors(id: int, *, as_json: bool) -> None:
+    """What failed in a batch, by what is the same in the errors."""
+    found = door.ask(lambda app: app.errors(id))
+    if as_json:
+        show.print_json(show.plain(found))
+        return
+    show.table(found, _ERROR, nothing="Nothing has failed.")
+    if show.in_terminal() and found:
+        show.talk(f"\nTo try one group again: retoma batch retry-failed {id} --group {found[0].fingerprint}")
+
+
+@batch.command()
+@_id
+@click.option("--after", type=click.IntRange(min=0), default=0, metavar="N", help="Only what happened after event N.")
+@click.option("--jsonl", is_flag=True, help="Print one JSON document per line.")
+@show.as_json
+def events(id: int, after: int, *, jsonl: bool, as_json: bool) -> None:
+    """What happened to a batch, in order. The number of the last line is the --after of the next time."""
+    whole = as_json or (show.in_terminal() and not jsonl)
+    found: MutableSequence[Event] = []
+
+    async def read(app: Retoma) -> None:
+        cursor = after
+        while page := await app.events(id, after=cursor, limit=_PAGE):
+            cursor = page[-1].seq
+            if whole:
+                found.extend(page)
+            elif jsonl:
+                click.echo("\n".join(json.dumps(show.plain(event), ensure_ascii=False) for event in page))
+            else:
+                show.table([[event] for event in page], _EVENTS, nothing="")
+
+    door.ask(read)
+    if as_json:
+        show.print_json(found)
+    elif whole:
+        # Thousands of jobs that end one by one are one line, until something else happens.
+        runs = groupby(found, key=lambda event: "jobs" if event.kind == "jobs" else event.seq)
+        show.table([[*run] for _key, run in runs], _EVENTS, nothing="Nothing has happened since.")
+
+
+@batch.command()
+@_id
+@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="A file; .csv makes it CSV.")
+@click.option("--format", type=click.Choice(["jsonl", "csv"]), help="JSON lines or CSV, whatever the file is called.")
+def export(id: int, output: Path | None, format: str | None) -> None:
+    """Write every job of a batch to a file, or print them. The newest first, page by page, as they stand."""
+    from retoma.app import Retoma
+    from retoma.cli.export import write
+
+    written = 0
+
+    def jobs(runner: asyncio.Runner, app: Retoma) -> Iterator[Job]:
+        nonlocal written
+        before = None
+        while page := runner.run(app.jobs(batch_id=id, before=before, limit=_PAGE)):
+            yield from page
+            written, before = written + len(page), page[-1].id
+
+    with asyncio.Runner() as runner:
+        app = runner.run(Retoma(settings=door.settings()).open())
+        try:
+            runner.run(app.get_batch(id))
+            write(jobs(runner, app), output, format=format)
+        finally:
+            runner.run(app.close())
+    if output:
+        show.talk(f"{written} jobs were written to {output}.")

@@ -1,0 +1,175 @@
+"""How a batch looks: its figures in words, and the bar."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from retoma.cli import show
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+    from rich.text import Text
+
+    from retoma.batch import Batch, Progress
+    from retoma.evidence import Explanation
+
+_MINUTE, _HOUR = 60, 3600
+_SECONDS_ALONE = 2 * _MINUTE
+_WIDEST_BAR, _NARROWEST_BAR = 40, 10
+_LONGEST_KEY = 24
+_TEN = 10
+_STATES = ("queued", "running", "completed", "skipped", "failed", "review", "cancelled")
+_COLOURS = {
+    "queued": "dim",
+    "running": "cyan",
+    "paused": "blue",
+    "stalled": "yellow",
+    "completed": "green",
+    "failed": "red",
+    "cancelled": "dim",
+}
+
+
+def _done(batch: Batch) -> str | None:
+    """Of how many jobs how many have ended; nobody knows before the batch is sealed."""
+    return None if batch.total is None else f"{batch.total - batch.unfinished}/{batch.total}"
+
+
+BATCH: show.Columns[Batch] = {
+    "id": lambda batch: batch.id,
+    "name": lambda batch: batch.name,
+    "state": lambda batch: batch.state,
+    "reason": lambda batch: batch.reason,
+    "done": _done,
+    "failed": lambda batch: batch.failures or None,
+    "resumes": lambda batch: f"{batch.resumes}/{batch.max_resumes}",
+    "last key": lambda batch: batch.last_key,
+    "progress": lambda batch: batch.last_progress_at,
+    "pipeline": lambda batch: batch.pipeline,
+    "spent": lambda batch: batch.spent or None,
+    "created": lambda batch: batch.created_at,
+    "finished": lambda batch: batch.finished_at,
+}
+
+
+# A person has room for a line, and 'batch show' for the rest.
+BATCH_IN_SHORT = {name: read for name, read in BATCH.items() if name not in {"spent", "created", "finished"}}
+
+
+def span(seconds: float) -> str:
+    """A length of time, as people say it."""
+    if seconds < 1:
+        return f"{1000 * seconds:.0f} ms"
+    if seconds < _SECONDS_ALONE:
+        return f"{seconds:.3g} s"
+    minutes, rest = divmod(round(seconds), _MINUTE)
+    if minutes < _MINUTE:
+        return f"{minutes} min" + (f" {rest} s" if rest else "")
+    hours, minutes = divmod(minutes, _MINUTE)
+    return f"{hours} h" + (f" {minutes} min" if minutes else "")
+
+
+def money(amount: Decimal) -> str:
+    """An amount; small ones with the digits that count."""
+    return f"US$ {amount:,.2f}" if amount >= 1 or not amount else f"US$ {amount.normalize():f}"
+
+
+def eta(range: tuple[timedelta, timedelta] | None) -> str:
+    """How long the rest takes; nothing while that would be a guess."""
+    if range is None:
+        return ""
+    least, most = (each.total_seconds() for each in range)
+    if least == most:
+        return f"≈ {span(least)}"
+    first, last = span(least), span(most)
+    number, _, unit = first.partition(" ")
+    # One unit is enough when both have the same and no other.
+    same = last.partition(" ")[2] == unit and unit in {"s", "min", "h"}
+    return f"≈ {number}–{last}" if same else f"≈ {first} – {last}"
+
+
+def counts(progress: Progress) -> dict[str, int]:
+    """How many jobs are in which state."""
+    return {state: getattr(progress, state) for state in _STATES}
+
+
+def figures(progress: Progress) -> dict[str, Any]:
+    """Progress as JSON: what was counted, and what follows from it."""
+    range = progress.eta
+    return {
+        **show.plain(progress),
+        "done": progress.done,
+        "percent": progress.percent,
+        "rate": progress.rate,
+        "eta_seconds": None if range is None else [each.total_seconds() for each in range],
+        "elapsed_seconds": progress.elapsed,
+        "silent_seconds": progress.silent_seconds,
+        "stalls_in_seconds": progress.stalls_in,
+    }
+
+
+def spent(progress: Progress) -> str:
+    """What it has cost, of what it may; nothing when it costs nothing."""
+    if progress.budget is not None:
+        return f"{money(progress.spent)} of {money(progress.budget)}"
+    return money(progress.spent) if progress.spent else ""
+
+
+def bar(progress: Progress, *, width: int, later: float = 0.0) -> Text:
+    """One line that says how far it has come; *later* is how many seconds ago that was counted."""
+    from rich.text import Text
+
+    silent = progress.silent_seconds
+    last = "" if progress.last_key is None else f"last {_end_of(progress.last_key)}"
+    if last and silent is not None:
+        last += f" {span(int(silent + later))} ago" if silent + later >= 1 else " just now"
+    line = Text(f"{progress.done}/{progress.total} ", no_wrap=True, overflow="ellipsis")
+    # Never in between: a bar that changes its length cannot be read.
+    line.append_text(_drawn(progress, max(_NARROWEST_BAR, min(_WIDEST_BAR, width // 5))))
+    line.append(f" {progress.percent:>4.4g}%", style="bold")
+    for text, style in (
+        ("" if progress.state == "running" else str(progress.state), _COLOURS[progress.state]),
+        (_pace(progress.rate), ""),
+        (eta(progress.eta), ""),
+        (f"errors {progress.failed}" if progress.failed else "", "red"),
+        (money(progress.spent) if progress.spent else "", ""),
+        (last, "dim"),
+    ):
+        if text:
+            line.append(f"  {text}", style=style)
+    return line
+
+
+def _end_of(key: str) -> str:
+    # Keys that are long are often paths, and their ends say more.
+    return key if len(key) <= _LONGEST_KEY else "…" + key[1 - _LONGEST_KEY :]
+
+
+def _pace(rate: float | None) -> str:
+    if not rate:
+        return ""
+    return f"{rate:.2g}/s" if rate < _TEN else f"{rate:.0f}/s"
+
+
+def _drawn(progress: Progress, width: int) -> Text:
+    """What went well, what did not, and what is left."""
+    from rich.text import Text
+
+    amber = progress.state == "stalled"
+    ended = width * progress.done // progress.total if progress.total else 0
+    # One that failed among thousands is to be seen.
+    bad = min(ended, -(-width * progress.failed // progress.total)) if progress.total else 0
+    line = Text()
+    line.append("▕", style="dim")
+    line.append("█" * (ended - bad), style="yellow" if amber else "green")
+    line.append("█" * bad, style="red")
+    line.append("░" * (width - ended), style="yellow" if amber else "dim")
+    line.append("▏", style="dim")
+    return line
+
+
+def why(explanation: Explanation) -> list[str]:
+    """What is said of it, and the command that helps."""
+    return [explanation.sentence, *([f"Try: {explanation.command}"] if explanation.command else [])]

@@ -1,0 +1,159 @@
+"""retoma batch watch: a bar in a terminal, lines in a pipe. It only looks: whoever leaves it stops nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import click
+
+from retoma.cli import batch_view, door, show
+from retoma.cli.root import INTERRUPTED
+
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, RenderResult
+
+    from retoma.app import Retoma
+    from retoma.batch import Progress
+    from retoma.evidence import Explanation
+
+FAILED, SOME_FAILED, STALLED = 1, 8, 9
+_WONDER_SECONDS = 2.0
+
+
+@dataclass(slots=True)
+class View:
+    """What was seen last, drawn again and again as the clock goes on."""
+
+    now: Progress | None = None
+    why: Explanation | None = None
+    seen_at: float = field(default_factory=time.monotonic)
+
+    def see(self, now: Progress) -> None:
+        self.now, self.why, self.seen_at = now, None, time.monotonic()
+
+    @property
+    def later(self) -> float:
+        """Seconds since then."""
+        return time.monotonic() - self.seen_at
+
+    @property
+    def quiet(self) -> bool:
+        """Whether a person begins to wonder: it does not run, or half the time is over in which it must move."""
+        if self.now is None or self.now.state.ended:
+            return False
+        silent = self.now.silent_seconds
+        return silent is None or silent + self.later > self.now.stall_seconds / 2
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        from rich.text import Text
+
+        if self.now is None:
+            return
+        yield batch_view.bar(self.now, width=options.max_width - 1, later=self.later)
+        if self.why is not None:
+            style = "yellow" if self.why.needs_help else "dim"
+            yield Text("\n".join(batch_view.why(self.why)), style=style)
+
+
+@click.command()
+@click.argument("id", type=int)
+@click.option("--jsonl", is_flag=True, help="Print one JSON document per line.")
+def watch(id: int, *, jsonl: bool) -> None:
+    """Watch a batch until it has ended or stalled. Ctrl-C leaves the watch, not the work.
+
+    The exit code is 0 when all went well, 8 when some jobs failed, 9 when it stalled, and 1 when it failed or was
+    cancelled.
+    """
+    try:
+        code = door.ask(lambda app: _watch(app, id, jsonl=jsonl))
+    except KeyboardInterrupt:
+        show.talk(f"You left the watch; the work goes on. To come back: retoma batch watch {id}")
+        code = INTERRUPTED
+    click.get_current_context().exit(code)
+
+
+async def _watch(app: Retoma, id: int, *, jsonl: bool) -> int:
+    view = View()
+    drawn = show.in_terminal() and not jsonl
+    with _live(view) if drawn else nullcontext():
+        wondering = asyncio.create_task(_wonder(app, id, view, aloud=not drawn))
+        try:
+            async for now in app.watch(id):
+                view.see(now)
+                if not drawn:
+                    _tell(now, jsonl=jsonl)
+                if now.state == "stalled":
+                    break
+        finally:
+            wondering.cancel()
+            await asyncio.gather(wondering, return_exceptions=True)
+    return _end(now, await app.explain(id))
+
+
+def _live(view: View) -> AbstractContextManager[object]:
+    from rich.console import Console
+    from rich.live import Live
+
+    return Live(view, console=Console(highlight=False), refresh_per_second=4)
+
+
+async def _wonder(app: Retoma, id: int, view: View, *, aloud: bool) -> None:
+    """Say why nothing moves, while nothing moves."""
+    told = None
+    while True:
+        await asyncio.sleep(_WONDER_SECONDS)
+        if not view.quiet:
+            told = None
+            continue
+        view.why = await app.explain(id)
+        if aloud and view.why.verdict != told:
+            told = view.why.verdict
+            show.talk("\n".join(batch_view.why(view.why)))
+
+
+def _tell(now: Progress, *, jsonl: bool) -> None:
+    if jsonl:
+        click.echo(json.dumps(batch_view.figures(now), ensure_ascii=False))
+        return
+    rate = now.rate
+    said = {
+        "at": now.now.isoformat(),
+        "state": now.state,
+        "done": now.done,
+        "total": now.total,
+        "percent": now.percent,
+        "rate": "" if rate is None else f"{rate:.3g}",
+        "eta": "" if now.eta is None else "-".join(f"{each.total_seconds():.0f}" for each in now.eta),
+        "errors": now.failed,
+        "spent": now.spent,
+        "last key": now.last_key or "",
+    }
+    click.echo("\t".join(map(str, said.values())))
+
+
+def _end(now: Progress, why: Explanation) -> int:
+    """The last words, and the exit code."""
+    called = f"Batch {now.id} ({now.name})"
+    if now.state == "completed":
+        took = "" if now.elapsed is None else f" in {batch_view.span(now.elapsed)}"
+        cost = batch_view.spent(now)
+        show.talk(f"{called} is completed: {now.done} jobs{took}" + (f", {cost}." if cost else "."))
+        if now.failed:
+            show.talk(f"{now.failed} failed; 'retoma batch errors {now.id}' says why.")
+            show.talk(f"Try: retoma batch retry-failed {now.id}")
+        return SOME_FAILED if now.failed else 0
+    if now.state == "stalled":
+        show.talk(f"{called} has stalled at {now.done} of {now.total}; nothing that is done is lost.")
+    else:
+        show.talk(f"{called} is {now.state} at {now.done} of {now.total}.")
+    for line in batch_view.why(why):
+        show.talk(line)
+    resume = f"retoma batch resume {now.id}"
+    if now.state == "stalled" and why.command != resume:
+        show.talk(f"Then: {resume}")
+    return STALLED if now.state == "stalled" else FAILED

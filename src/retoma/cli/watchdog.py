@@ -1,0 +1,94 @@
+"""retoma watchdog: the rounds that every worker makes, without a worker."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import click
+
+from retoma.cli import door, show
+
+if TYPE_CHECKING:
+    from retoma.app import Retoma
+    from retoma.watchdog import Watchdog
+
+
+@click.command()
+@click.option(
+    "--every",
+    type=click.FloatRange(min=0.1),
+    metavar="SECONDS",
+    help="How long to rest between two rounds (RETOMA_SWEEP_SECONDS).",
+)
+@click.option("--once", is_flag=True, help="Make one round, print what it did, and end.")
+def watchdog(every: float | None, *, once: bool) -> None:
+    """Look after jobs, batches and schedules until told to stop. Needs no program; as many as you like may run.
+
+    A round takes back the jobs of workers that fell silent, ends what waited too long, asks why batches do not move,
+    and queues what is due by the clock. Every worker does the same by itself: this is for when none is there.
+    """
+    door.ask(lambda app: _round(app) if once else _watch(app, every or app.settings.sweep_seconds))
+
+
+def _rounds(app: Retoma) -> Watchdog:
+    from retoma.watchdog import Watchdog
+
+    return Watchdog(lambda: app.database, lease=app.settings.lease_seconds, recovered=lambda _jobs: None)
+
+
+async def _round(app: Retoma) -> None:
+    from retoma.telemetry import Event, listen
+    from retoma.telemetry.events import (
+        BatchAdvanced,
+        BatchFailed,
+        BatchStalled,
+        JobRecovered,
+        JobsExpired,
+        ScheduleFired,
+    )
+
+    names: dict[type[Event], str] = {
+        JobRecovered: "jobs recovered",
+        JobsExpired: "jobs expired",
+        BatchStalled: "batches stalled",
+        BatchAdvanced: "batches that go on",
+        BatchFailed: "batches failed",
+        ScheduleFired: "schedules fired",
+    }
+    did = Counter(dict.fromkeys(names.values(), 0))
+
+    def count(event: Event) -> None:
+        if type(event) in names:
+            did[names[type(event)]] += event.jobs if isinstance(event, JobsExpired) else 1
+
+    rounds = _rounds(app)
+    forget = listen(count)
+    try:
+        for duty in (rounds.sweep, rounds.look_after, rounds.fire, rounds.mend):
+            await duty()
+    finally:
+        forget()
+    show.fields(did)
+
+
+async def _watch(app: Retoma, seconds: float) -> None:
+    from retoma.telemetry.logs import log_to_stderr
+
+    settings = app.settings
+    log_to_stderr(level=settings.log_level, format=settings.log_format, label=settings.worker_label)
+    if sys.stderr.isatty():
+        show.talk(f"Looking after jobs, batches and schedules, every {seconds:g} s. Ctrl-C ends it.")
+    asked = asyncio.Event()
+    for each in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(each, asked.set)
+    rounds = _rounds(app)
+    duties = (rounds.sweep, rounds.look_after, rounds.fire, rounds.mend)
+    loops = [asyncio.create_task(rounds.every(seconds, duty)) for duty in duties]
+    await asked.wait()
+    for loop in loops:
+        loop.cancel()
+    await asyncio.gather(*loops, return_exceptions=True)

@@ -1,0 +1,14 @@
+"""Calls: every request to a provider, what it cost, and what providers allow."""
+
+from retoma.store.migrations import run
+
+revision = "0004"
+down_revision = "0003"
+
+
+def upgrade() -> None:
+    run(__file__, "up")
+
+
+def downgrade() -> None:
+    run(__file__, "down")

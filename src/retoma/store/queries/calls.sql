@@ -1,0 +1,208 @@
+-- Calls: the intent is committed before a provider is asked, and the answer as it came before anybody reads it.
+
+-- name: open
+-- One statement decides: an equal request that was answered is given back; else the intent is written, if the job is
+-- still ours and its batch can pay. Intents of our own that an earlier attempt left without an answer are in doubt.
+with mine as materialized (
+    select job.id, job.batch_id
+      from retoma.jobs as job
+     where job.id = %(job_id)s::bigint
+       and job.fence = %(fence)s::bigint
+       and job.worker_id = %(worker_id)s::bigint
+),
+known as materialized (
+    select call.id
+      from retoma.calls as call
+     where call.tenant = %(tenant)s::text
+       and call.key = %(key)s::text
+       and call.state = 'answered'
+       and %(reuse)s::boolean
+     order by call.id
+     limit 1
+),
+doubt as (
+    update retoma.calls as call
+       set state = 'doubtful'
+      from mine
+     where call.job_id = mine.id
+       and call.key = %(key)s::text
+       and call.state = 'open'
+       and call.fence < %(fence)s::bigint
+    returning call.id
+),
+earlier as materialized (
+    select count(*) as doubts from retoma.calls as call
+      join mine on call.job_id = mine.id and call.key = %(key)s::text and call.state = 'doubtful'
+),
+budget as (
+    update retoma.batches as batch
+       set reserved = batch.reserved + %(reserved)s::numeric
+      from mine
+     where batch.id = mine.batch_id
+       and not exists (select from known)
+       and (batch.budget is null or batch.spent + batch.reserved + %(reserved)s::numeric <= batch.budget)
+    returning batch.id
+),
+opened as (
+    insert into retoma.calls (tenant, key, provider, model, job_id, batch_id, step, fence, worker_id, kind, request,
+                              reserved)
+    select %(tenant)s::text, %(key)s::text, %(provider)s::text, %(model)s::text, mine.id, mine.batch_id,
+           %(step)s::text, %(fence)s::bigint, %(worker_id)s::bigint,
+           case when %(kind)s::text = 'first' and ((select count(*) from doubt) > 0 or earlier.doubts > 0)
+                then 'again' else %(kind)s::text end,
+           %(request)s::json, %(reserved)s::numeric
+      from mine
+     cross join earlier
+     where not exists (select from known)
+       and (mine.batch_id is null or exists (select from budget))
+    returning id
+),
+reused as (
+    update retoma.calls as call set reused = call.reused + 1 from known where call.id = known.id
+)
+select exists (select from mine) as mine,
+       (select known.id from known) as known,
+       (select opened.id from opened) as opened,
+       (select count(*) from doubt) + (select earlier.doubts from earlier) as doubts,
+       (select batch.budget from retoma.batches as batch join mine on batch.id = mine.batch_id) as budget,
+       (select batch.spent from retoma.batches as batch join mine on batch.id = mine.batch_id) as spent;
+
+-- name: withdraw
+-- The request was not made after all.
+with withdrawn as (
+    delete from retoma.calls as call
+     where call.id = %(id)s::bigint
+       and call.state = 'open'
+    returning call.id, call.batch_id, call.reserved
+),
+settled as (
+    update retoma.batches as batch
+       set reserved = batch.reserved - withdrawn.reserved
+      from withdrawn
+     where batch.id = withdrawn.batch_id
+)
+select withdrawn.id from withdrawn;
+
+-- name: answer
+-- The answer as it came. Not held to the fence: whoever asked has paid, and the answer may serve another.
+with answered as (
+    update retoma.calls as call
+       set state = 'answered',
+           answer = %(answer)s::text,
+           text = %(text)s::text,
+           finish = %(finish)s::text,
+           request_id = %(request_id)s::text,
+           cost = %(cost)s::numeric,
+           input_tokens = %(input_tokens)s::integer,
+           output_tokens = %(output_tokens)s::integer,
+           cached_tokens = %(cached_tokens)s::integer,
+           units = %(units)s::integer,
+           answered_at = clock_timestamp()
+     where call.id = %(id)s::bigint
+       and call.state in ('open', 'doubtful')
+    returning call.id, call.batch_id, call.reserved, call.cost
+),
+settled as (
+    update retoma.batches as batch
+       set reserved = batch.reserved - answered.reserved,
+           spent = batch.spent + answered.cost
+      from answered
+     where batch.id = answered.batch_id
+)
+select answered.id from answered;
+
+-- name: fail
+-- No answer. When it is sure that nothing was billed, nothing stays reserved; else the money is in doubt.
+with failed as (
+    update retoma.calls as call
+       set state = case when %(paid)s::boolean is false then 'failed' else 'doubtful' end,
+           status = %(status)s::smallint,
+           error = %(error)s::text
+     where call.id = %(id)s::bigint
+       and call.state = 'open'
+    returning call.id, call.batch_id, call.reserved, call.state
+),
+settled as (
+    update retoma.batches as batch
+       set reserved = batch.reserved - failed.reserved
+      from failed
+     where batch.id = failed.batch_id
+       and failed.state = 'failed'
+)
+select failed.id from failed;
+
+-- name: one
+select call.id, call.tenant, call.key, call.provider, call.model, call.job_id, call.batch_id, call.step, call.kind,
+       call.state, call.request::text as request, call.answer, call.text, call.finish, call.request_id, call.status,
+       call.error, call.reserved, call.cost, call.input_tokens, call.output_tokens, call.cached_tokens, call.units,
+       call.reused, call.asked_at, call.answered_at
+  from retoma.calls as call
+ where call.id = %(id)s::bigint;
+
+-- name: page
+select call.id, call.tenant, call.key, call.provider, call.model, call.job_id, call.batch_id, call.step, call.kind,
+       call.state, call.request::text as request, call.answer, call.text, call.finish, call.request_id, call.status,
+       call.error, call.reserved, call.cost, call.input_tokens, call.output_tokens, call.cached_tokens, call.units,
+       call.reused, call.asked_at, call.answered_at
+  from retoma.calls as call
+ where (%(job_id)s::bigint is null or call.job_id = %(job_id)s::bigint)
+   and (%(batch_id)s::bigint is null or call.batch_id = %(batch_id)s::bigint)
+   and (%(state)s::text is null or call.state = %(state)s::text)
+   and (%(provider)s::text is null or call.provider = %(provider)s::text)
+   and (%(before)s::bigint is null or call.id < %(before)s::bigint)
+ order by call.id desc
+ limit %(limit)s::integer;
+
+-- name: spend
+-- What was paid, told apart: useful, paid again (repairs, and requests whose first answer was lost), and in doubt.
+select case %(by)s::text
+           when 'provider' then call.provider
+           when 'model' then call.provider || '/' || call.model
+           when 'day' then to_char(call.asked_at at time zone 'UTC', 'YYYY-MM-DD')
+           when 'step' then coalesce(call.step, '')
+           when 'batch' then coalesce(call.batch_id::text, '')
+           when 'job' then coalesce(call.job_id::text, '')
+       end as name,
+       count(*) as calls,
+       count(*) filter (where call.state = 'answered') as answered,
+       coalesce(sum(call.reused), 0)::bigint as reused,
+       coalesce(sum(call.cost) filter (where call.kind = 'first'), 0) as useful,
+       coalesce(sum(call.cost) filter (where call.kind <> 'first'), 0) as again,
+       coalesce(sum(call.reserved) filter (where call.state in ('open', 'doubtful')), 0) as doubtful,
+       sum(call.input_tokens)::bigint as input_tokens,
+       sum(call.output_tokens)::bigint as output_tokens
+  from retoma.calls as call
+ where (%(batch_id)s::bigint is null or call.batch_id = %(batch_id)s::bigint)
+   and (%(since)s::timestamptz is null or call.asked_at >= %(since)s::timestamptz)
+ group by 1
+ order by 1;
+
+-- name: price
+-- The price that holds today.
+select price.provider, price.model, price.since, price.input, price.cached, price.output, price.unit, price.source
+  from retoma.prices as price
+ where price.provider = %(provider)s::text
+   and price.model = %(model)s::text
+   and price.since <= current_date
+ order by price.since desc
+ limit 1;
+
+-- name: prices
+select distinct on (price.provider, price.model)
+       price.provider, price.model, price.since, price.input, price.cached, price.output, price.unit, price.source
+  from retoma.prices as price
+ where price.since <= current_date
+ order by price.provider, price.model, price.since desc;
+
+-- name: set_price
+insert into retoma.prices (provider, model, since, input, cached, output, unit, source)
+values (%(provider)s::text, %(model)s::text, coalesce(%(since)s::date, current_date), %(input)s::numeric,
+        %(cached)s::numeric, %(output)s::numeric, %(unit)s::numeric, %(source)s::text)
+on conflict (provider, model, since) do update
+   set input = excluded.input,
+       cached = excluded.cached,
+       output = excluded.output,
+       unit = excluded.unit,
+       source = excluded.source
+ where %(replace)s::boolean
+returning provider, model, since, input, cached, output, unit, source;

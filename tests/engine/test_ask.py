@@ -1,0 +1,336 @@
+"""A model asked: written down before, kept as it came, read afterwards, paid once."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from decimal import Decimal
+from typing import Any
+
+import psycopg
+import pytest
+from pydantic import BaseModel
+
+from retoma import JobState, Retry, Run, SyncRun, pipeline
+from retoma.providers import (
+    Answer,
+    Chat,
+    Prompt,
+    ProviderDown,
+    ProviderRefused,
+    ProviderTimeout,
+    RateLimited,
+    RequestRejected,
+    Usage,
+)
+from retoma.testing import drain
+
+
+class Kind(BaseModel):
+    kind: str
+    score: float
+
+
+GOOD = '{"kind": "petition", "score": 0.9}'
+
+
+class Teller:
+    """A provider that says what it was told to say, in turn, and remembers what it was asked."""
+
+    provider = "openai"
+    model = "gpt-4o-mini"
+
+    def __init__(self, *says: Any, usage: Usage = Usage(input_tokens=1000, output_tokens=100)) -> None:
+        self.says = list(says)
+        self.asked: list[Prompt] = []
+        self.usage = usage
+        self.gate: asyncio.Event | None = None
+
+    async def chat(self, prompt: Prompt, *, timeout: float) -> Answer:  # noqa: ARG002
+        self.asked.append(prompt)
+        if self.gate:
+            await self.gate.wait()
+        said = self.says.pop(0) if self.says else GOOD
+        if isinstance(said, Exception):
+            raise said
+        text, finish = said if isinstance(said, tuple) else (said, "stop")
+        return Answer(raw=json.dumps({"said": text}), text=text, model=self.model, usage=self.usage, finish=finish)
+
+
+@pipeline("ask", retry=Retry(attempts=3, wait=0.0))
+async def ask(text: str, run: Run, *, chat: Chat) -> Kind:
+    return await run.ask("classify", chat, f"What is {text}?", into=Kind)
+
+
+def calls(psql: psycopg.Connection, columns: str = "kind, state") -> list[Any]:
+    return psql.execute(f"select {columns} from retoma.calls order by id").fetchall()
+
+
+async def test_the_answer_is_kept_as_it_came_with_what_it_cost(app_with: Any, psql: psycopg.Connection) -> None:
+    app = await app_with(ask, providers={Chat: Teller()})
+    job = await app.enqueue(ask, "this")
+    await drain(app)
+
+    assert await app.output(ask, job.id) == Kind(kind="petition", score=0.9)
+    [(state, raw, cost, tokens)] = calls(psql, "state, answer, cost, input_tokens")
+    assert (state, json.loads(raw), tokens) == ("answered", {"said": GOOD}, 1000)
+    assert cost == Decimal("0.00021"), "1,000 tokens at 0.15 and 100 at 0.60 dollars a million"
+
+
+async def test_an_equal_request_is_answered_from_the_store_and_paid_once(
+    app_with: Any, psql: psycopg.Connection
+) -> None:
+    teller = Teller()
+    app = await app_with(ask, providers={Chat: teller})
+    for _ in range(3):
+        await app.enqueue(ask, "the same")
+        await drain(app)
+
+    assert len(teller.asked) == 1
+    assert calls(psql, "state, reused") == [("answered", 2)]
+    assert [job.state for job in await app.jobs()] == [JobState.COMPLETED] * 3
+
+
+async def test_reuse_can_be_refused(app_with: Any) -> None:
+    @pipeline("fresh")
+    async def fresh(_: int, run: Run, *, chat: Chat) -> str:
+        return await run.ask("say", chat, "Say something.", reuse=False)
+
+    teller = Teller("one", "two")
+    app = await app_with(fresh, providers={Chat: teller})
+    jobs = await app.enqueue_many(fresh, range(2))
+    await drain(app)
+
+    assert {await app.output(fresh, job.id) for job in jobs} == {"one", "two"}
+
+
+async def test_an_answer_that_does_not_fit_is_sent_back_and_each_try_has_its_cost(
+    app_with: Any, psql: psycopg.Connection
+) -> None:
+    teller = Teller("I think it is a petition.", '{"kind": "petition"}', f"Here it is:\n```json\n{GOOD}\n```")
+    app = await app_with(ask, providers={Chat: teller})
+    job = await app.enqueue(ask, "this")
+    await drain(app)
+
+    assert (await app.output(ask, job.id)).score == 0.9
+    assert calls(psql) == [("first", "answered"), ("repair", "answered"), ("repair", "answered")]
+    assert "score" in teller.asked[2].messages[-1].content, "it is told what was wrong"
+
+
+async def test_repairs_are_bounded_and_the_last_words_are_kept(app_with: Any, psql: psycopg.Connection) -> None:
+    app = await app_with(ask, providers={Chat: Teller(*["no"] * 20)})
+    job = await app.enqueue(ask, "this", attempts=1)
+    await drain(app)
+
+    found = await app.job(job.id)
+    assert found.state is JobState.FAILED
+    assert "does not fit" in (found.error or "")
+    assert len(calls(psql)) == 3
+
+
+async def test_an_answer_that_was_cut_short_is_never_taken_for_whole(app_with: Any) -> None:
+    teller = Teller((GOOD, "length"), GOOD)
+    app = await app_with(ask, providers={Chat: teller})
+    job = await app.enqueue(ask, "this")
+    await drain(app)
+
+    assert len(teller.asked) == 2
+    assert (await app.output(ask, job.id)).kind == "petition"
+
+
+async def test_a_limited_request_waits_without_costing_an_attempt_and_everybody_waits_with_it(
+    app_with: Any, psql: psycopg.Connection
+) -> None:
+    teller = Teller(RateLimited("slow down", provider="openai", status=429, retry_after=600, paid=False))
+    app = await app_with(ask, providers={Chat: teller})
+    jobs = await app.enqueue_many(ask, ["one"])
+    await drain(app)
+    other = await app.enqueue(ask, "two")
+    await drain(app)
+
+    first, second = await app.job(jobs[0].id), await app.job(other.id)
+    assert (first.state, first.attempt, first.reason) == (JobState.QUEUED, 0, "limited: openai/gpt-4o-mini")
+    assert (second.state, second.attempt) == (JobState.QUEUED, 0)
+    assert len(teller.asked) == 1, "nobody asks a provider that cools"
+    psql.execute("update retoma.limits set cooled_until = now()")
+    psql.execute("update retoma.jobs set run_at = now()")
+    await drain(app)
+    assert [(await app.job(each)).state for each in (jobs[0].id, other.id)] == [JobState.COMPLETED] * 2
+    assert [state for (state,) in calls(psql, "state")].count("answered") == 2
+
+
+async def test_a_request_whose_answer_nobody_knows_is_in_doubt_and_asked_again_as_such(
+    app_with: Any, psql: psycopg.Connection
+) -> None:
+    app = await app_with(ask, providers={Chat: Teller(ProviderTimeout("no answer", provider="openai"))})
+    job = await app.enqueue(ask, "this")
+    await drain(app)
+    await drain(app)
+
+    assert (await app.job(job.id)).state is JobState.COMPLETED
+    assert calls(psql) == [("first", "doubtful"), ("again", "answered")]
+
+
+async def test_doubt_can_be_held_for_a_person(app_with: Any, psql: psycopg.Connection) -> None:
+    @pipeline("careful", retry=Retry(attempts=3, wait=0.0))
+    async def careful(_: int, run: Run, *, chat: Chat) -> str:
+        return await run.ask("order", chat, "Order it.", in_doubt="hold")
+
+    app = await app_with(careful, providers={Chat: Teller(ProviderTimeout("no answer", provider="openai"))})
+    job = await app.enqueue(careful, 1)
+    await drain(app)
+    await drain(app)
+
+    found = await app.job(job.id)
+    assert (found.state, calls(psql)) == (JobState.REVIEW, [("first", "doubtful")])
+    assert "in doubt" in (found.reason or "")
+
+
+async def test_a_request_that_is_wrong_is_not_tried_again(app_with: Any, psql: psycopg.Connection) -> None:
+    wrong = RequestRejected("too long", provider="openai", status=400, paid=False)
+    app = await app_with(ask, providers={Chat: Teller(wrong)})
+    job = await app.enqueue(ask, "this")
+    await drain(app)
+
+    assert ((await app.job(job.id)).state, calls(psql)) == (JobState.FAILED, [("first", "failed")])
+
+
+async def test_a_key_that_is_refused_pauses_the_batch_instead_of_failing_every_document(app_with: Any) -> None:
+    refused = [ProviderRefused("bad key", provider="openai", status=401, paid=False) for _ in range(20)]
+    app = await app_with(ask, providers={Chat: Teller(*refused)})
+    batch = await app.batch(ask, [f"document {n}" for n in range(20)], name="x")
+    await drain(app, at_once=1)
+
+    found = await app.progress(batch.id)
+    assert (found.state, found.reason, found.queued, found.failed) == ("paused", "refused by openai", 20, 0)
+
+
+async def test_a_budget_pauses_the_batch_before_it_is_passed_and_raising_it_continues(
+    app_with: Any, psql: psycopg.Connection
+) -> None:
+    app = await app_with(ask, providers={Chat: Teller()})
+    batch = await app.batch(ask, [f"document {n}" for n in range(10)], name="x", budget=Decimal("0.0015"))
+    await drain(app, at_once=1)
+
+    paused = await app.progress(batch.id)
+    assert (paused.state, paused.reason) == ("paused", "budget")
+    assert 0 < paused.spent <= Decimal("0.0015")
+    assert psql.execute("select reserved from retoma.batches").fetchone() == (0,)
+    await app.change_batch(batch.id, budget=Decimal(1))
+    await drain(app)
+    done = await app.progress(batch.id)
+    assert (done.state, done.completed, done.spent) == ("completed", 10, Decimal("0.0021"))
+
+
+async def test_many_at_once_never_reserve_more_than_the_budget(app_with: Any, psql: psycopg.Connection) -> None:
+    teller = Teller()
+    teller.gate = asyncio.Event()
+    app = await app_with(ask, providers={Chat: teller})
+    batch = await app.batch(ask, [f"document {n}" for n in range(30)], name="x", budget=Decimal("0.005"))
+    working = asyncio.create_task(drain(app, at_once=30))
+    while (await app.get_batch(batch.id)).state != "paused":
+        await asyncio.sleep(0.02)
+    held = psql.execute("select spent + reserved, budget from retoma.batches").fetchone()
+    teller.gate.set()
+    await working
+
+    assert held is not None
+    assert held[0] <= held[1]
+    assert len(teller.asked) == 8, "0.0006 dollars are reserved for each, and 0.005 are there"
+
+
+async def test_a_budget_on_a_model_whose_price_nobody_knows_is_refused_with_the_way_out(app_with: Any) -> None:
+    teller = Teller()
+    teller.model = "nobody-knows-1"
+    app = await app_with(ask, providers={Chat: teller})
+    await app.batch(ask, ["x"], name="x", budget=Decimal(1))
+    await drain(app)
+
+    [job] = await app.jobs(pipeline="ask")
+    assert "nobody knows what openai/nobody-knows-1 costs" in (job.error or "")
+    assert teller.asked == []
+
+
+async def test_a_provider_that_is_down_is_left_alone_and_then_probed_by_one(
+    app_with: Any, psql: psycopg.Connection
+) -> None:
+    teller = Teller(*[ProviderDown("502", provider="openai", status=502, paid=False) for _ in range(5)])
+    app = await app_with(ask, providers={Chat: teller})
+    jobs = await app.enqueue_many(ask, [f"document {n}" for n in range(5)])
+    await drain(app)
+    asked = len(teller.asked)
+    psql.execute("update retoma.jobs set run_at = now() where state = 'queued'")
+    await drain(app)
+
+    assert asked == len(teller.asked) == 5, "five failures in a row open the breaker"
+    psql.execute("update retoma.limits set opened_until = now()")
+    for _ in range(6):
+        psql.execute("update retoma.jobs set run_at = now() where state = 'queued'")
+        await drain(app)
+    assert Counter([(await app.job(job.id)).state for job in jobs]) == {JobState.COMPLETED: 5}
+
+
+async def test_what_was_answered_before_a_crash_is_not_asked_again(app_with: Any, psql: psycopg.Connection) -> None:
+    teller = Teller()
+    app = await app_with(ask, providers={Chat: teller})
+    job = await app.enqueue(ask, "this")
+    await drain(app)
+    # As if the executor had died between the answer and the checkpoint.
+    psql.execute("delete from retoma.checkpoints")
+    psql.execute(
+        "update retoma.jobs set state = 'queued', finished_at = null, output = null, fence = 7 where id = %s", [job.id]
+    )
+    await drain(app)
+
+    assert (await app.job(job.id)).state is JobState.COMPLETED
+    assert len(teller.asked) == 1
+
+
+async def test_the_answer_to_a_handler_that_was_stopped_is_kept_for_the_next(
+    app_with: Any, psql: psycopg.Connection
+) -> None:
+    teller = Teller()
+    teller.gate = asyncio.Event()
+    app = await app_with(ask, providers={Chat: teller}, heartbeat_seconds=0.05, lease_seconds=5)
+    job = await app.enqueue(ask, "this")
+    working = asyncio.create_task(drain(app))
+    while not teller.asked:
+        await asyncio.sleep(0.01)
+    await app.cancel(job.id)
+    while (await app.job(job.id)).state is not JobState.CANCELLED:
+        await asyncio.sleep(0.02)
+    teller.gate.set()
+    while calls(psql, "state") != [("answered",)]:
+        await asyncio.sleep(0.02)
+    await working
+
+    await app.retry(job.id)
+    await drain(app)
+    assert (await app.job(job.id)).state is JobState.COMPLETED
+    assert len(teller.asked) == 1, "it was paid for once"
+
+
+async def test_a_plain_handler_asks_in_the_same_words(app_with: Any) -> None:
+    @pipeline("plain")
+    def plain(text: str, run: SyncRun, *, chat: Chat) -> Kind:
+        return run.ask("classify", chat, text, into=Kind)
+
+    app = await app_with(plain, providers={Chat: Teller()})
+    job = await app.enqueue(plain, "x")
+    await drain(app)
+
+    assert (await app.output(plain, job.id)).kind == "petition"
+
+
+@pytest.mark.parametrize("text", ["nul \0 in it", "half \ud800 of a pair"])
+async def test_an_answer_that_postgresql_cannot_hold_is_kept_all_the_same(app_with: Any, text: str) -> None:
+    @pipeline("odd", retry=Retry(attempts=1))
+    async def odd(_: int, run: Run, *, chat: Chat) -> int:
+        return len(await run.ask("say", chat, "x"))
+
+    app = await app_with(odd, providers={Chat: Teller(text)})
+    job = await app.enqueue(odd, 1)
+    await drain(app)
+
+    assert (await app.job(job.id)).state is JobState.COMPLETED

@@ -1,0 +1,249 @@
+"""Calls: the intent before, the answer as it came, and never more than a budget."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from store_batch import BatchHand, hands, read
+
+from retoma import batching
+from retoma.batching import BatchOptions
+from retoma.call import Opened
+from retoma.model import Claim
+from retoma.store import calls
+from retoma.store.calls import Intent, Settled
+
+SETTLED = Settled(
+    answer='{"said": 1}',
+    text="1",
+    finish="stop",
+    request_id="r-1",
+    cost=Decimal("0.30"),
+    input_tokens=10,
+    output_tokens=5,
+    cached_tokens=0,
+    units=0,
+)
+
+
+EMPTY_CALLS = "delete from retoma.calls; delete from retoma.prices"
+
+
+@pytest.fixture
+def hand(room: str) -> Iterator[Callable[..., BatchHand]]:
+    for make in hands(room):
+        make().sql(EMPTY_CALLS)
+        yield make
+
+
+def intent(claim: Claim, worker: int, **given: Any) -> Intent:
+    base = Intent(
+        tenant="",
+        key="k",
+        provider="openai",
+        model="gpt",
+        job_id=claim.id,
+        fence=claim.fence,
+        worker_id=worker,
+        step="ask",
+        kind="first",
+        request='{"q": 1}',
+        reserved=Decimal("0.50"),
+        reuse=True,
+    )
+    return dataclasses.replace(base, **given)
+
+
+def held(db: BatchHand) -> tuple[Claim, int]:
+    worker = db.hello()
+    db.one_job()
+    [claim] = db.claim(worker)
+    return claim, worker
+
+
+def opened(db: BatchHand, asked: Intent) -> Opened:
+    return db.ask(calls.open(asked))[0]
+
+
+def batch_of(db: BatchHand, jobs: int, budget: str | None) -> int:
+    options = BatchOptions(budget=None if budget is None else Decimal(budget))
+    return db.do(batching.create(read, range(jobs), lambda _: None, "x", options)).id
+
+
+class TestOpen:
+    def test_the_intent_is_there_before_anything_was_asked(self, db: BatchHand) -> None:
+        claim, worker = held(db)
+        found = opened(db, intent(claim, worker))
+
+        assert found.mine
+        assert db.ask(calls.one(found.opened or 0))[0].state == "open"
+
+    def test_whoever_does_not_hold_the_job_opens_nothing(self, db: BatchHand) -> None:
+        claim, worker = held(db)
+
+        for stale in ({"fence": claim.fence - 1}, {"worker_id": worker + 1}):
+            found = opened(db, intent(claim, worker, **stale))
+            assert (found.mine, found.opened) == (False, None)
+
+    def test_an_equal_call_that_was_answered_is_given_back_whoever_asked_it(self, db: BatchHand) -> None:
+        claim, worker = held(db)
+        first = opened(db, intent(claim, worker)).opened or 0
+        db.ask(calls.answer(first, SETTLED))
+        other, holder = held(db)
+        found = opened(db, intent(other, holder))
+
+        assert (found.known, found.opened) == (first, None)
+        assert db.ask(calls.one(first))[0].reused == 1
+
+    def test_another_tenant_gets_nothing_of_it(self, db: BatchHand) -> None:
+        claim, worker = held(db)
+        db.ask(calls.answer(opened(db, intent(claim, worker)).opened or 0, SETTLED))
+
+        assert opened(db, intent(claim, worker, tenant="other")).known is None
+
+    def test_an_intent_that_an_earlier_attempt_left_is_in_doubt_and_the_next_says_again(self, db: BatchHand) -> None:
+        claim, worker = held(db)
+        first = opened(db, intent(claim, worker)).opened or 0
+        db.sql("update retoma.jobs set fence = fence + 1 where id = %(id)s", id=claim.id)
+        found = opened(db, intent(claim, worker, fence=claim.fence + 1))
+
+        assert found.doubts == 1
+        assert db.ask(calls.one(first))[0].state == "doubtful"
+        assert db.ask(calls.one(found.opened or 0))[0].kind == "again"
+
+    def test_spent_and_reserved_never_pass_the_budget(self, db: BatchHand) -> None:
+        batch_of(db, 4, "1.20")
+        worker = db.hello()
+        found = [opened(db, intent(claim, worker, key=str(claim.id))) for claim in db.claim(worker, limit=4)]
+
+        assert [each.opened is not None for each in found] == [True, True, False, False]
+        assert all(each.mine for each in found)
+
+    def test_without_a_budget_nothing_is_refused(self, db: BatchHand) -> None:
+        batch_of(db, 2, None)
+        worker = db.hello()
+
+        assert all(opened(db, intent(claim, worker, key=str(claim.id))).opened for claim in db.claim(worker, limit=2))
+
+
+class TestWithdraw:
+    def test_what_was_not_asked_leaves_nothing_reserved(self, db: BatchHand) -> None:
+        batch_of(db, 1, "1")
+        worker = db.hello()
+        [claim] = db.claim(worker)
+        id = opened(db, intent(claim, worker)).opened or 0
+
+        assert db.value("select reserved from retoma.batches") == Decimal("0.50")
+        db.ask(calls.withdraw(id))
+        assert db.value("select reserved from retoma.batches") == 0
+        assert db.ask(calls.one(id)) == []
+
+
+class TestAnswer:
+    def test_the_reservation_becomes_what_it_cost(self, db: BatchHand) -> None:
+        batch_of(db, 1, "1")
+        worker = db.hello()
+        [claim] = db.claim(worker)
+        db.ask(calls.answer(opened(db, intent(claim, worker)).opened or 0, SETTLED))
+
+        assert db.sql("select spent, reserved from retoma.batches") == [(Decimal("0.30"), 0)]
+
+    def test_a_late_answer_is_kept_though_the_job_is_another_s(self, db: BatchHand) -> None:
+        claim, worker = held(db)
+        id = opened(db, intent(claim, worker)).opened or 0
+        db.sql(
+            "update retoma.jobs set fence = fence + 1, worker_id = %(w)s where id = %(id)s", w=db.hello(), id=claim.id
+        )
+        db.sql("update retoma.calls set state = 'doubtful'")
+
+        assert db.ask(calls.answer(id, SETTLED)) == [id]
+        assert db.ask(calls.one(id))[0].answer == '{"said": 1}'
+
+    def test_a_call_is_answered_once(self, db: BatchHand) -> None:
+        claim, worker = held(db)
+        id = opened(db, intent(claim, worker)).opened or 0
+
+        assert db.ask(calls.answer(id, SETTLED)) == [id]
+        assert db.ask(calls.answer(id, SETTLED)) == []
+
+
+class TestFail:
+    def test_what_was_surely_not_billed_leaves_nothing_reserved_and_doubt_keeps_it(self, db: BatchHand) -> None:
+        batch_of(db, 2, "10")
+        worker = db.hello()
+        one, two = (opened(db, intent(each, worker, key=str(each.id))).opened for each in db.claim(worker, limit=2))
+        db.ask(calls.fail(one or 0, paid=False, status=429, error="no"))
+        db.ask(calls.fail(two or 0, paid=None, status=None, error="?"))
+
+        assert db.value("select reserved from retoma.batches") == Decimal("0.50")
+        assert db.sql("select state from retoma.calls order by id") == [("failed",), ("doubtful",)]
+
+
+class TestOne:
+    def test_a_call_is_told_whole(self, db: BatchHand) -> None:
+        claim, worker = held(db)
+        [call] = db.ask(calls.one(opened(db, intent(claim, worker)).opened or 0))
+
+        assert (call.provider, call.model, call.step, call.request) == ("openai", "gpt", "ask", '{"q": 1}')
+
+
+class TestPage:
+    def test_calls_come_newest_first_by_what_is_asked_for(self, db: BatchHand) -> None:
+        claim, worker = held(db)
+        ids = [opened(db, intent(claim, worker, key=key)).opened or 0 for key in "abc"]
+        db.ask(calls.answer(ids[1], SETTLED))
+
+        assert [each.id for each in db.ask(calls.page(job_id=claim.id))] == ids[::-1]
+        assert [each.id for each in db.ask(calls.page(state="answered"))] == [ids[1]]
+        assert [each.id for each in db.ask(calls.page(before=ids[2], limit=1))] == [ids[1]]
+
+
+class TestSpend:
+    def test_useful_paid_again_and_doubtful_are_told_apart_and_add_up(self, db: BatchHand) -> None:
+        claim, worker = held(db)
+        for key, kind in (("a", "first"), ("b", "repair"), ("c", "first")):
+            id = opened(db, intent(claim, worker, key=key, kind=kind)).opened or 0
+            if key != "c":
+                db.ask(calls.answer(id, SETTLED))
+
+        [found] = db.ask(calls.spend("model"))
+        assert (found.name, found.calls, found.answered) == ("openai/gpt", 3, 2)
+        assert (found.useful, found.again, found.doubtful) == (Decimal("0.30"), Decimal("0.30"), Decimal("0.50"))
+        for by in ("provider", "day", "step", "batch", "job"):
+            assert len(db.ask(calls.spend(by))) == 1
+
+
+class TestPrice:
+    def test_the_price_of_today_is_the_latest_that_has_begun(self, db: BatchHand) -> None:
+        for days, price in ((-30, "1"), (-1, "2"), (5, "3")):
+            db.sql(
+                "insert into retoma.prices (provider, model, since, input, source)"
+                " values ('p', 'm', current_date + %(days)s, %(price)s, 'x')",
+                days=days,
+                price=Decimal(price),
+            )
+
+        assert db.ask(calls.price("p", "m"))[0].input == 2
+        assert db.ask(calls.price("p", "other")) == []
+
+
+class TestPrices:
+    def test_each_model_has_one_price_today(self, db: BatchHand) -> None:
+        for model in ("a", "b"):
+            db.ask(calls.set_price("p", model, input=Decimal(1)))
+
+        assert [each.model for each in db.ask(calls.prices())] == ["a", "b"]
+
+
+class TestSetPrice:
+    def test_a_person_s_price_wins_and_what_is_known_does_not_replace_it(self, db: BatchHand) -> None:
+        db.ask(calls.set_price("p", "m", input=Decimal(7)))
+
+        assert db.ask(calls.set_price("p", "m", input=Decimal(1), source="known", replace=False)) == []
+        assert db.ask(calls.price("p", "m"))[0].input == 7
+        db.ask(calls.set_price("p", "m", input=Decimal(8)))
+        assert db.ask(calls.price("p", "m"))[0].input == 8

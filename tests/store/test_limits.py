@@ -1,0 +1,210 @@
+"""What providers allow: taken in slices by all workers together, and never more than is allowed."""
+
+from __future__ import annotations
+
+import psycopg
+import pytest
+from store_hand import Hand
+
+from retoma.call import Slice
+from retoma.store import limits
+
+NAME = "openai/gpt"
+
+
+@pytest.fixture(autouse=True)
+def _no_limits(db: Hand) -> None:
+    db.sql("delete from retoma.limits; delete from retoma.permits")
+
+
+def take(db: Hand, worker: int, requests: float = 1, tokens: float = 10, *, busy: int = 0, places: int = 10) -> Slice:
+    query = limits.take(
+        NAME,
+        worker_id=worker,
+        requests=requests,
+        tokens=tokens,
+        least_tokens=tokens / requests,
+        places=places,
+        busy=busy,
+    )
+    return db.ask(query)[0]
+
+
+def put(db: Hand, requests: int | None = None, tokens: int | None = None, at_once: int | None = None) -> None:
+    db.ask(limits.put(NAME, requests=requests, tokens=tokens, at_once=at_once))
+
+
+def age(db: Hand, seconds: float) -> None:
+    db.sql(
+        "update retoma.limits set refilled_at = refilled_at - make_interval(secs => %(seconds)s),"
+        " cooled_until = cooled_until - make_interval(secs => %(seconds)s),"
+        " opened_until = opened_until - make_interval(secs => %(seconds)s),"
+        " probing_until = probing_until - make_interval(secs => %(seconds)s)",
+        seconds=seconds,
+    )
+
+
+def tick(db: Hand) -> None:
+    """A tenth of a second passes, however long the test itself takes."""
+    db.sql("update retoma.limits set refilled_at = clock_timestamp() - interval '0.1 second'")
+
+
+class TestTake:
+    def test_a_name_that_nobody_knows_gives_nothing(self, db: Hand) -> None:
+        assert db.ask(limits.take("x", worker_id=1, requests=1, tokens=1, least_tokens=1, places=1, busy=0)) == []
+
+    def test_without_a_limit_as_much_is_given_as_was_asked_for(self, db: Hand) -> None:
+        put(db)
+
+        assert take(db, 1, 7, 700) == Slice(7, 700, 10, 0, None, probe=False)
+
+    def test_no_minute_sees_more_requests_than_are_allowed(self, db: Hand) -> None:
+        put(db, requests=100)
+        got = 0.0
+        for _ in range(600):
+            got += take(db, 1, 10).requests
+            tick(db)
+
+        assert 90 <= got <= 100
+
+    def test_no_minute_sees_more_tokens_than_are_allowed(self, db: Hand) -> None:
+        put(db, tokens=10_000)
+        got = 0.0
+        for _ in range(600):
+            got += take(db, 1, 1, 100).tokens
+            tick(db)
+
+        assert 9_000 <= got <= 10_000
+
+    def test_an_empty_bucket_says_how_long_to_wait(self, db: Hand) -> None:
+        put(db, requests=60)
+        while take(db, 1).requests:
+            pass
+        wait = take(db, 1).wait
+
+        assert 0 < wait <= 60 / 57
+        age(db, wait + 0.01)
+        assert take(db, 1).requests == 1
+
+    def test_a_request_that_is_larger_than_the_bucket_passes_when_it_is_full_and_is_owed(self, db: Hand) -> None:
+        put(db, tokens=1000)
+
+        assert take(db, 1, 1, 500).tokens == 500
+        owed = take(db, 1, 1, 10)
+        assert owed.requests == 0
+        assert owed.wait > 20, "450 tokens at 950 a minute"
+
+    def test_at_once_counts_over_all_workers_that_are_alive(self, db: Hand) -> None:
+        one, two = db.hello(), db.hello()
+        put(db, at_once=3)
+
+        assert take(db, one, places=2).places == 2
+        assert take(db, two, places=5).places == 1
+        assert take(db, two, busy=1, places=5).requests == 0, "its one place is taken"
+        db.silence(one)
+        assert take(db, two, busy=1, places=5).places == 3
+
+    def test_a_provider_that_cools_is_not_asked_before_its_time(self, db: Hand) -> None:
+        put(db)
+        db.ask(limits.cool(NAME, seconds=60, reason="429"))
+        got = take(db, 1)
+
+        assert (got.requests, got.reason) == (0, "429")
+        assert 59 < got.wait <= 60
+        age(db, 61)
+        assert take(db, 1).requests == 1
+
+
+class TestGiveBack:
+    def test_what_was_not_used_serves_another(self, db: Hand) -> None:
+        put(db, requests=100)
+        first = take(db, 1, 5).requests
+        assert take(db, 2).requests == 0
+        db.ask(limits.give_back(NAME, requests=first, tokens=0))
+
+        assert take(db, 2, 5).requests == first
+
+
+class TestLeave:
+    def test_who_leaves_holds_no_place(self, db: Hand) -> None:
+        one, two = db.hello(), db.hello()
+        put(db, at_once=2)
+        take(db, one, places=2)
+        db.ask(limits.leave(one))
+
+        assert take(db, two, places=2).places == 2
+
+
+class TestCool:
+    def test_the_later_of_two_times_counts(self, db: Hand) -> None:
+        db.ask(limits.cool(NAME, seconds=60, reason="long"))
+        db.ask(limits.cool(NAME, seconds=1, reason="short"))
+
+        assert take(db, 1).wait > 50
+
+
+class TestTell:
+    def test_failures_in_a_row_open_the_breaker_and_one_good_call_closes_it(self, db: Hand) -> None:
+        put(db)
+        for _ in range(4):
+            db.ask(limits.tell(NAME, good=False, reason="502"))
+        assert take(db, 1).requests == 1
+        db.ask(limits.tell(NAME, good=False, reason="502"))
+        assert take(db, 1).requests == 0
+
+        age(db, 6)
+        probe, other = take(db, 1, 5), take(db, 2, 5)
+        assert (probe.requests, probe.probe) == (1, True), "one asks whether it is back"
+        assert other.requests == 0
+        db.ask(limits.tell(NAME, good=True))
+        assert take(db, 2, 5).requests == 5
+
+    def test_a_probe_that_fails_makes_the_pause_longer(self, db: Hand) -> None:
+        put(db)
+        for _ in range(5):
+            db.ask(limits.tell(NAME, good=False, reason="502"))
+        first = take(db, 1).wait
+        age(db, 6)
+        take(db, 1)
+        db.ask(limits.tell(NAME, good=False, reason="502"))
+
+        assert take(db, 1).wait > first
+
+    def test_failures_with_a_good_call_between_them_open_nothing(self, db: Hand) -> None:
+        put(db)
+        for _ in range(10):
+            db.ask(limits.tell(NAME, good=False, reason="502"))
+            db.ask(limits.tell(NAME, good=True))
+
+        assert take(db, 1).requests == 1
+
+
+class TestPut:
+    def test_a_change_holds_from_the_next_slice_on(self, db: Hand) -> None:
+        put(db)
+        put(db, requests=20)
+
+        assert take(db, 1, 10).requests == 1, "a twentieth of a minute's allowance"
+
+    def test_what_is_there_is_kept_when_asked(self, db: Hand) -> None:
+        put(db, requests=20)
+        db.ask(limits.put(NAME, requests=None, tokens=None, at_once=None, keep=True))
+
+        assert [each.requests for each in db.ask(limits.all())] == [20]
+
+    @pytest.mark.parametrize("wrong", [{"requests": 0}, {"tokens": -1}, {"at_once": 0}])
+    def test_a_limit_of_nothing_is_refused(self, db: Hand, wrong: dict[str, int]) -> None:
+        with pytest.raises(psycopg.errors.CheckViolation):
+            put(db, **wrong)
+
+
+class TestAll:
+    def test_every_limit_is_told_with_how_it_stands(self, db: Hand) -> None:
+        worker = db.hello()
+        put(db, requests=60, at_once=4)
+        take(db, worker, places=2)
+        db.ask(limits.cool("other", seconds=60, reason="429"))
+
+        found = {each.name: each for each in db.ask(limits.all())}
+        assert (found[NAME].requests, found[NAME].under_way) == (60, 2)
+        assert found["other"].cooled_until is not None
