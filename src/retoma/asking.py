@@ -16,7 +16,6 @@ from retoma.providers import Answer, Chat, Message, Prompt
 
 _CHARACTERS_PER_TOKEN = 3  # a little few for prose, so that a guess is rather too high
 _USUAL_ANSWER = 1000
-_CUT_SHORT = frozenset({"length", "max_tokens"})
 _FENCED = re.compile(r"```(?:json)?\s*(.*?)```", re.DOTALL)
 
 
@@ -83,7 +82,7 @@ def _request(chat: Chat, prompt: Prompt, *, kind: str, reuse: bool, in_doubt: st
 
 
 def _read(answer: Answer, adapter: TypeAdapter[Any] | None, step: str) -> Any:
-    if answer.finish in _CUT_SHORT:
+    if answer.truncated:
         raise AnswerUnfit(f"The answer to step {step!r} was cut short at its largest length.", raw=answer.text)
     if adapter is None:
         return answer.text
@@ -112,5 +111,5 @@ def _mending(prompt: Prompt, answer: Answer, error: AnswerUnfit) -> Prompt:
         Message(role="user", content=f"{error.message} Answer again, with JSON alone that fits the schema."),
     )
     longer = None if prompt.max_tokens is None else 2 * prompt.max_tokens
-    cut = answer.finish in _CUT_SHORT
-    return replace(prompt, messages=[*prompt.messages, *more], max_tokens=longer if cut else prompt.max_tokens)
+    most = longer if answer.truncated else prompt.max_tokens
+    return replace(prompt, messages=[*prompt.messages, *more], max_tokens=most)

@@ -63,6 +63,7 @@ class Calls:
         output: Decimal = Decimal(0),
         unit: Decimal = Decimal(0),
         since: date | None = None,
+        conn: object = None,
     ) -> Price:
         """What a model costs from a day on (today): per million tokens, and per unit. Cached tokens cost as much as
         others unless said.
@@ -79,14 +80,20 @@ class Calls:
             unit=unit,
             since=since,
         )
-        return (await self._ask(only(query)))[0]
+        return (await self._ask(only(query), conn))[0]
 
     async def limits(self) -> list[Limit]:
         """What providers allow, and how that stands."""
         return await self._ask(only(limits.all()))
 
     async def set_limit(
-        self, name: str, *, requests: int | None = None, tokens: int | None = None, at_once: int | None = None
+        self,
+        name: str,
+        *,
+        requests: int | None = None,
+        tokens: int | None = None,
+        at_once: int | None = None,
+        conn: object = None,
     ) -> Limit:
         """What a provider allows in a minute, and at once, over all workers; None is no limit. *name* is
         "provider/model".
@@ -96,5 +103,6 @@ class Calls:
                 raise ConfigurationError(
                     f"{what} must be at least 1, and is {number}.", next="Leave it out for no limit."
                 )
-        await self._ask(only(limits.put(name, requests=requests, tokens=tokens, at_once=at_once)))
-        return next(each for each in await self.limits() if each.name == name)
+        await self._ask(only(limits.put(name, requests=requests, tokens=tokens, at_once=at_once)), conn)
+        rows = await self._ask(only(limits.all()), conn)
+        return next(each for each in rows if each.name == name)

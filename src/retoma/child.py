@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ctypes
 import faulthandler
 import os
@@ -105,9 +106,20 @@ async def work(app: Any, orders: Orders, control: Any) -> None:
         await executor.run()
     finally:
         obeying.cancel()
+        await _close_providers(app)
         await transactions.close()
         await database.close()
         end_isolated_children()
+
+
+async def _close_providers(app: Any) -> None:
+    """Let go of the connections that providers keep; one that cannot does not hold up the others."""
+    known = {id(each): each for needed in app.front.providers.values() for each in needed.values()}
+    for each in known.values():
+        if close := getattr(each, "aclose", None):
+            with contextlib.suppress(Exception):
+                async with asyncio.timeout(2):
+                    await close()
 
 
 def main() -> None:

@@ -20,7 +20,15 @@ from retoma.errors import ConfigurationError, LeaseLost
 from retoma.limiter import Limiter
 from retoma.model import Claim
 from retoma.pricing import publicly_known
-from retoma.providers import Answer, ProviderError, ProviderRefused, RateLimited, RequestRejected, Usage
+from retoma.providers import (
+    Answer,
+    AnswerUnreadable,
+    ProviderError,
+    ProviderRefused,
+    RateLimited,
+    RequestRejected,
+    Usage,
+)
 from retoma.steps import Suspend
 from retoma.store import batches, calls
 from retoma.store.calls import Intent, Settled
@@ -170,7 +178,9 @@ class Desk:
             status = error.status if isinstance(error, ProviderError) else None
             used = 0.0 if paid is False else used
             said = f"{type(error).__name__}: {error}"[:2000]
-            await self._database.persist(calls.fail(id, paid=paid, status=status, error=said))
+            raw = error.raw if isinstance(error, AnswerUnreadable) else None
+            failed = calls.fail(id, paid=paid, status=status, error=_kept(said), text=raw and _kept(raw))
+            await self._database.persist(failed)
             raise
         else:
             usage = answer.usage

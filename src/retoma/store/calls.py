@@ -87,8 +87,9 @@ def answer(id: int, settled: Settled) -> Query[int]:
     return Query(SQL["answer"], _id, params)
 
 
-def fail(id: int, *, paid: bool | None, status: int | None, error: str) -> Query[int]:
-    return Query(SQL["fail"], _id, {"id": id, "paid": paid, "status": status, "error": error})
+def fail(id: int, *, paid: bool | None, status: int | None, error: str, text: str | None = None) -> Query[int]:
+    """*text* is what came in place of an answer, for people."""
+    return Query(SQL["fail"], _id, {"id": id, "paid": paid, "status": status, "error": error, "text": text})
 
 
 def one(id: int) -> Query[Call]:

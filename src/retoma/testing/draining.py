@@ -11,9 +11,9 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 
+from retoma import scheduling
 from retoma.app import Retoma
 from retoma.board import Board
-from retoma import scheduling
 from retoma.database import TRANSIENT, Database
 from retoma.errors import ConfigurationError, DatabaseUnreachable
 from retoma.executor import Executor

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import random
 import subprocess
 import sys
@@ -61,13 +62,14 @@ class Fault:
     ``hang``        nothing, for ever
     ``slow``        the true answer, byte by byte with *seconds* in between
     ``cut``         half of the true answer, then the connection is closed
+    ``vanish``      the connection is closed without a word
     ``truncated``   half of the true body, as if it were the whole
     ``garbage``     bytes that mean nothing
 
     With *late* the request is served first (and billed, where there is a bill): then only its answer is lost.
     """
 
-    kind: Literal["answer", "wait", "hang", "slow", "cut", "truncated", "garbage"]
+    kind: Literal["answer", "wait", "hang", "slow", "cut", "vanish", "truncated", "garbage"]
     times: int | None = 1
     rate: float = 1.0
     path: str = ""
@@ -82,21 +84,27 @@ Handler = Callable[[Asked], Awaitable[Given]]
 
 
 class Wire:
-    """Serves *handle*; ``POST /_faults`` says what goes wrong next, ``GET /_heard`` what was asked so far."""
+    """Serves *handle*; ``POST /_faults`` says what goes wrong next, ``GET /_heard`` what was asked since.
 
-    def __init__(self, handle: Handler) -> None:
+    ``GET /_told`` shows *told*, whatever the handler wants to be known.
+    """
+
+    def __init__(self, handle: Handler, *, told: object = None) -> None:
         self._handle = handle
+        self._told = told
         self._faults: list[Fault] = []
         self._left: dict[int, int] = {}
         self._heard: deque[dict[str, Any]] = deque(maxlen=_HEARD)
         self._chance = random.Random(0)  # noqa: S311 - the same faults in every run
 
     async def serve(self, *, port: int = 0) -> None:
-        """Until the process ends; the port is printed first, as JSON."""
+        """Until the process that started this one ends; the port is printed first, as JSON."""
+        parent = os.getppid()
         server = await asyncio.start_server(self._connection, LOOPBACK, port)
         print(json.dumps({"port": server.sockets[0].getsockname()[1]}), flush=True)  # noqa: T201
         async with server:
-            await server.serve_forever()
+            while os.getppid() == parent:  # a test that was killed leaves no server behind
+                await asyncio.sleep(1)
 
     async def _connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -113,7 +121,7 @@ class Wire:
 
     def _control(self, asked: Asked) -> Given:
         if asked.method == "GET":
-            return Given.json(list(self._heard))
+            return Given.json(self._told if asked.path == "/_told" else list(self._heard))
         self._faults = [Fault(**each) for each in asked.json()]
         self._left = {index: fault.times for index, fault in enumerate(self._faults) if fault.times is not None}
         self._heard.clear()
@@ -144,6 +152,8 @@ class Wire:
                 return
             case Fault(kind="cut"):
                 await _write(writer, given, asked.method, most=len(given.body) // 2)
+                raise ConnectionAbortedError
+            case Fault(kind="vanish"):
                 raise ConnectionAbortedError
             case Fault(kind="truncated"):
                 given = Given(given.body[: len(given.body) // 2], given.status, given.headers)

@@ -117,7 +117,8 @@ with failed as (
     update retoma.calls as call
        set state = case when %(paid)s::boolean is false then 'failed' else 'doubtful' end,
            status = %(status)s::smallint,
-           error = %(error)s::text
+           error = %(error)s::text,
+           text = %(text)s::text
      where call.id = %(id)s::bigint
        and call.state = 'open'
     returning call.id, call.batch_id, call.reserved, call.state

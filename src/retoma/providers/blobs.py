@@ -1,0 +1,71 @@
+"""What the blob stores have in common: which names they take, and how they measure what passes through."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import AsyncIterable, AsyncIterator
+
+from retoma.errors import NotFound
+from retoma.providers import Blob
+from retoma.providers.http import rejected
+
+PIECE = 1 << 20  # bytes that are read at once
+LONGEST = 3600.0  # seconds for one request as a whole; silence ends it much sooner
+
+_LONGEST = 800  # some stores end at 1,024 characters, and a prefix may stand before
+_PART = re.compile(r"(?![.])[A-Za-z0-9._=@+-]{1,200}(?<![.])")
+
+
+def checked(name: str, *, provider: str) -> str:
+    """*name*, if it means the same in every store and leads nowhere else: ``documents/3f/report.pdf``."""
+    if len(name) > _LONGEST or not all(_PART.fullmatch(part) for part in name.split("/")):
+        raise rejected(
+            provider,
+            f"{name[:80]!r} cannot be the name of a blob: it takes letters, digits and ._=@+- between slashes, "
+            f"no part that begins or ends with a dot, and at most {_LONGEST} characters.",
+        )
+    return name
+
+
+def missing(name: str) -> NotFound:
+    return NotFound(f"There is no blob {name!r}.", next="It was deleted, or never stored under this name.")
+
+
+class Measured:
+    """*content* as it passes by, counted and hashed; what is longer than *most* is refused half-way."""
+
+    def __init__(self, content: AsyncIterable[bytes], *, name: str, most: int | None, provider: str) -> None:
+        self._content = content
+        self._name = name
+        self._most = most
+        self._provider = provider
+        self._size = 0
+        self._hash = hashlib.sha256()
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for piece in self._content:
+            self._size += len(piece)
+            if self._most is not None and self._size > self._most:
+                why = f"{self._name} is longer than the {self._most:,} bytes that are allowed; nothing was stored."
+                raise rejected(self._provider, why, status=413)
+            self._hash.update(piece)
+            yield piece
+
+    async def blocks(self, size: int) -> AsyncIterator[bytes]:
+        """The same in blocks of *size* bytes, the last one shorter; one at least, be it empty."""
+        kept = bytearray()
+        first = True
+        async for piece in self:
+            kept += piece
+            while len(kept) > size:
+                yield bytes(kept[:size])
+                del kept[:size]
+                first = False
+        if kept or first:
+            yield bytes(kept)
+
+    @property
+    def blob(self) -> Blob:
+        """What has passed."""
+        return Blob(name=self._name, size=self._size, sha256=self._hash.hexdigest())

@@ -1,0 +1,149 @@
+"""Blobs as files in a folder, the default: a file is there in full or not at all, also when the power fails."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import time
+from collections.abc import AsyncIterable, AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+from uuid import uuid4
+
+from retoma.providers import Blob, ProviderDown, ProviderError, ProviderRefused
+from retoma.providers.blobs import PIECE, Measured, checked, missing
+from retoma.providers.http import rejected
+
+T = TypeVar("T")
+
+_PARTS = ".parts"  # no name of a blob begins with a dot
+_ABANDONED = 24 * 3600.0  # seconds after which a part belongs to nobody: its process was killed
+
+
+class FolderBlobs:
+    """Files under *root*, each by its name."""
+
+    provider = "folder"
+
+    def __init__(self, root: Path) -> None:
+        self._root = root.absolute()
+        self._swept = False
+
+    async def put(self, name: str, content: AsyncIterable[bytes], *, most: int | None = None) -> Blob:
+        """Store *content*; all of it or nothing, refused when longer than *most* bytes."""
+        target = self._path(name)
+        measured = Measured(content, name=name, most=most, provider=self.provider)
+        part = await self._do(name, self._begin)
+        try:
+            async for piece in measured:
+                await self._do(name, partial(part.write, piece))
+            await self._do(name, lambda: part.become(target))
+        finally:
+            part.drop()
+        return measured.blob
+
+    @asynccontextmanager
+    async def open(self, name: str) -> AsyncIterator[AsyncIterator[bytes]]:
+        """The content, in pieces; a file that is deleted or replaced meanwhile is still read to its end."""
+        path = self._path(name)
+        file = await self._do(name, lambda: path.open("rb"))
+
+        async def pieces() -> AsyncIterator[bytes]:
+            while piece := await self._do(name, lambda: file.read(PIECE)):
+                yield piece
+
+        try:
+            yield pieces()
+        finally:
+            file.close()
+
+    async def delete(self, name: str) -> bool:
+        """Whether it was there."""
+        path = self._path(name)
+
+        def unlink() -> bool:
+            with suppress(FileNotFoundError, NotADirectoryError):
+                path.unlink()
+                _settle(path.parent)
+                return True
+            return False
+
+        return await self._do(name, unlink)
+
+    async def exists(self, name: str) -> bool:
+        """Whether it is there."""
+        return await self._do(name, self._path(name).is_file)
+
+    def _path(self, name: str) -> Path:
+        path = self._root / checked(name, provider=self.provider)
+        if not path.resolve().is_relative_to(self._root.resolve()):  # by a link that somebody put there
+            raise rejected(self.provider, f"{name!r} leads out of the folder.")
+        return path
+
+    def _begin(self) -> _Part:
+        parts = self._root / _PARTS
+        parts.mkdir(parents=True, exist_ok=True)
+        if not self._swept:
+            self._swept = True
+            for part in parts.iterdir():
+                with suppress(FileNotFoundError):
+                    if part.stat().st_mtime < time.time() - _ABANDONED:
+                        part.unlink()
+        return _Part(parts / uuid4().hex)
+
+    async def _do(self, name: str, work: Callable[[], T]) -> T:
+        """*work* in a thread, and what the system says about it in our words."""
+        try:
+            return await asyncio.to_thread(work)
+        except FileNotFoundError:
+            raise missing(name) from None
+        except OSError as error:
+            failed = self._told(error, name)
+        raise failed
+
+    def _told(self, error: OSError, name: str) -> ProviderError:
+        why = f"{name} in {self._root}: {error.strerror or error}."
+        match error.errno:
+            case errno.ENOTDIR | errno.EISDIR | errno.EEXIST:
+                return rejected(self.provider, f"{why} One blob cannot be the folder of another.")
+            case errno.EACCES | errno.EPERM | errno.EROFS:
+                next = "Let this account write there, or name another folder."
+                return ProviderRefused(why, next=next, provider=self.provider, paid=False)
+        return ProviderDown(why, next="Make room or mend the disk, then try again.", provider=self.provider, paid=False)
+
+
+class _Part:
+    """A file that nobody sees until it becomes the whole."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file = path.open("xb")
+
+    def write(self, piece: bytes) -> None:
+        self._file.write(piece)
+
+    def become(self, target: Path) -> None:
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._file.close()
+        target.parent.mkdir(parents=True, exist_ok=True)
+        self._path.replace(target)
+        _settle(target.parent)
+
+    def drop(self) -> None:
+        """Leave nothing behind; what has become the whole has no part any more."""
+        with suppress(OSError):  # a full disk complains again about what it could not take
+            self._file.close()
+        self._path.unlink(missing_ok=True)
+
+
+def _settle(folder: Path) -> None:
+    """Have the names in *folder* outlive a power failure too."""
+    number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)

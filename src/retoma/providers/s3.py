@@ -1,0 +1,130 @@
+"""Blobs in a bucket of S3, or of any service that speaks as it does."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterable, AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import Any
+
+from obstore.exceptions import BaseError
+from obstore.store import S3Store
+
+from retoma.providers import Blob, ProviderError
+from retoma.providers.blobs import LONGEST, PIECE, Measured, checked, missing
+from retoma.providers.http import Reply, down, late, misled
+from retoma.providers.line import CONNECT_SECONDS, Line
+
+_PART = 8 * PIECE
+_STATUS = re.compile(r"status: (\d{3})")
+_BODY = re.compile(r"<Code>.*?</(?:Message|Code)>", re.DOTALL)
+
+
+class S3Blobs:
+    """The blobs of *bucket*, which must exist, under *prefix*; *timeout* is how long the service may be silent.
+
+    Without *key* and *secret*, credentials are found where AWS programs find them: in the environment, or in the
+    role of the machine.
+    """
+
+    provider = "s3"
+
+    def __init__(
+        self,
+        bucket: str,
+        *,
+        prefix: str = "",
+        key: str | None = None,
+        secret: str | None = None,
+        token: str | None = None,
+        region: str | None = None,
+        endpoint: str | None = None,
+        timeout: float = 60.0,
+    ) -> None:
+        def make() -> S3Store:
+            given = {
+                "access_key_id": key,
+                "secret_access_key": secret,
+                "session_token": token,
+                "region": region,
+                "endpoint": endpoint,
+            }
+            options: dict[str, Any] = {name: value for name, value in given.items() if value}
+            return S3Store(
+                bucket,
+                prefix=prefix or None,
+                client_options={
+                    "allow_http": bool(endpoint and endpoint.startswith("http:")),
+                    "connect_timeout": timedelta(seconds=min(CONNECT_SECONDS, timeout)),
+                    "read_timeout": timedelta(seconds=timeout),
+                    "timeout": timedelta(seconds=LONGEST),
+                },
+                retry_config={"max_retries": 0},
+                **options,
+            )
+
+        secrets = tuple(each for each in (key, secret, token) if each)
+        self._line = _S3Line(self.provider, make, secrets=secrets, silence=timeout)
+
+    async def put(self, name: str, content: AsyncIterable[bytes], *, most: int | None = None) -> Blob:
+        """Store *content*; all of it or nothing, refused when longer than *most* bytes."""
+        checked(name, provider=self.provider)
+        measured = Measured(content, name=name, most=most, provider=self.provider)
+        # No time-out for the whole: how long it takes is up to who gives the content.
+        await self._line.ask(
+            lambda store: store.put_async(name, measured, chunk_size=_PART, max_concurrency=2), timeout=None
+        )
+        return measured.blob
+
+    @asynccontextmanager
+    async def open(self, name: str) -> AsyncIterator[AsyncIterator[bytes]]:
+        """The content, in pieces."""
+        checked(name, provider=self.provider)
+        try:
+            found = await self._line.ask(lambda store: store.get_async(name), timeout=LONGEST)
+        except FileNotFoundError:
+            found = None
+        if found is None:
+            raise missing(name)
+        stream = found.stream(min_chunk_size=PIECE)
+
+        async def pieces() -> AsyncIterator[bytes]:
+            while piece := await self._line.ask(lambda _: anext(stream, None), timeout=LONGEST):
+                yield bytes(piece)
+
+        yield pieces()
+
+    async def delete(self, name: str) -> bool:
+        """Whether it was there."""
+        there = await self.exists(name)
+        if there:
+            await self._line.ask(lambda store: store.delete_async(name), timeout=LONGEST)
+        return there
+
+    async def exists(self, name: str) -> bool:
+        """Whether it is there."""
+        checked(name, provider=self.provider)
+        try:
+            await self._line.ask(lambda store: store.head_async(name), timeout=LONGEST)
+        except FileNotFoundError:
+            return False
+        return True
+
+
+class _S3Line(Line[S3Store]):
+    def _told(self, error: Exception) -> ProviderError | None:
+        """Our error; obstore tells all it knows in one text, and of that only status and code are fit to be told."""
+        text = str(error)
+        if "NoSuchBucket" in text:
+            return misled(self.provider, "its bucket does not exist")
+        if not isinstance(error, BaseError):
+            return None
+        if status := _STATUS.search(text):
+            body = _BODY.search(text)
+            return self.failure(Reply(int(status[1]), {}, body[0] if body else ""))
+        if "kind: Connect" in text:
+            return down(self.provider, "cannot be reached", sent=False)
+        if "kind: Timeout" in text:
+            return late(self.provider, self._silence)
+        return down(self.provider, "broke off in the middle of its answer", sent=True)

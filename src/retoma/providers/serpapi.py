@@ -1,0 +1,90 @@
+"""Offers of Google Shopping, by SerpAPI."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any
+
+import httpx2
+from pydantic import BaseModel
+
+from retoma.providers import Offer, Offers, Usage
+from retoma.providers.http import Reply, read, redacted
+from retoma.providers.web import WebLine, patience, reply_of, web
+
+SERPAPI = "https://serpapi.com"
+
+_SIGN = re.compile(r"[^\d\s]+")
+_CURRENCIES = {"R$": "BRL", "US$": "USD", "€": "EUR", "£": "GBP"}
+_NOTHING = "hasn't returned any results"  # is told as an error, and is an answer like any other
+
+
+class SerpApi:
+    """Shops as people in *country* see them; a price whose sign says nothing else is in *currency*."""
+
+    provider = "serpapi"
+
+    def __init__(
+        self, *, key: str, country: str = "br", language: str = "pt-br", currency: str = "BRL", base_url: str = SERPAPI
+    ) -> None:
+        self._currency = currency
+        self._where = {"engine": "google_shopping", "gl": country, "hl": language}
+        self._with_key: Callable[[httpx2.URL], bytes] = lambda url: url.copy_set_param("api_key", key).raw_path
+        self._without_key: Callable[[str], str] = lambda text: redacted(text, (key,))
+        self._line = WebLine(self.provider, lambda: web(base_url=base_url), secrets=(key,))
+
+    async def search(self, query: str, *, limit: int = 40, timeout: float) -> Offers:
+        """Offers for *query*, as the shops list them; what has no price is no offer."""
+
+        async def say(client: httpx2.AsyncClient) -> Reply:
+            request = client.build_request(
+                "GET", "/search.json", params={**self._where, "q": query}, timeout=patience(timeout)
+            )
+            # This service wants the key in the address, and addresses are logged: so the request is sent to
+            # another target than the one it tells.
+            request.extensions["target"] = self._with_key(request.url)
+            reply = reply_of(await client.send(request))
+            return replace(reply, body=self._without_key(reply.body))  # the answer repeats addresses
+
+        reply = await self._line.ask(say, timeout=timeout)
+        if reply.status != httpx2.codes.OK:
+            raise self._line.failure(reply)
+        found = read(_Found, reply.body, provider=self.provider)
+        if found.error and _NOTHING not in found.error:
+            raise self._line.failure(Reply(httpx2.codes.BAD_GATEWAY, reply.headers, reply.body))
+        offers = [self._offer(each, each.extracted_price) for each in found.shopping_results if each.extracted_price]
+        return Offers(offers=offers[:limit], raw=reply.body, usage=Usage(units=1))
+
+    async def aclose(self) -> None:
+        await self._line.close()
+
+    def _offer(self, listed: _Listed, price: Decimal) -> Offer:
+        sign = _SIGN.match(listed.price)
+        return Offer(
+            title=listed.title,
+            price=price,
+            currency=_CURRENCIES.get(sign[0] if sign else "", self._currency),
+            source=listed.source,
+            link=listed.product_link or listed.link,
+        )
+
+
+# — the wire, as far as we read it —
+
+
+class _Listed(BaseModel):
+    title: str
+    source: str = ""
+    price: str = ""
+    extracted_price: Decimal | None = None
+    link: str | None = None
+    product_link: str | None = None
+
+
+class _Found(BaseModel):
+    search_metadata: dict[str, Any]
+    shopping_results: list[_Listed] = []
+    error: str | None = None

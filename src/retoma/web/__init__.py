@@ -1,0 +1,82 @@
+"""The API over HTTP: a whole site, or a router for an application of one's own."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+from typing import Any
+
+from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi.routing import APIRoute
+from starlette.exceptions import HTTPException
+from starlette.middleware.gzip import GZipMiddleware
+
+from retoma.app import Retoma
+from retoma.web import batches, calls, jobs, probes, problems, queues, schedules, system, workers
+from retoma.web.headers import dressed
+from retoma.web.problems import Refusal
+from retoma.web.stream import Newsroom
+from retoma.web.visits import Place, refuse_strange_hosts
+
+__all__ = ["router", "site"]
+
+NOUNS = (batches, jobs, calls, queues, workers, schedules, system)
+_WORTH_COMPRESSING = 1000
+
+
+def router(app: Retoma, *, allow_hosts: Iterable[str] = ()) -> APIRouter:
+    """The API of *app*, to be included in a FastAPI application under any prefix; it opens and closes the app.
+
+    *allow_hosts* are names under which it may be called, beside RETOMA_WEB_ALLOW_HOSTS and those of this machine.
+    """
+    whole = APIRouter(lifespan=_lifespan(app, allow_hosts), generate_unique_id_function=_operation_id)
+    for noun in NOUNS:
+        whole.include_router(noun.router)
+    return whole
+
+
+def site(app: Retoma, *, allow_hosts: Iterable[str] = ()) -> FastAPI:
+    """An application that serves *app*: the API under /api/v1, /livez, /readyz, /openapi.json and /docs."""
+    made = FastAPI(
+        title="Retoma",
+        version=version("retoma"),
+        openapi_url=None,  # probes has a route of its own, with the same door as all others
+        redirect_slashes=False,
+        generate_unique_id_function=_operation_id,
+    )
+    made.include_router(router(app, allow_hosts=allow_hosts), prefix="/api/v1")
+    made.include_router(probes.router)
+    made.add_exception_handler(HTTPException, _nowhere)
+    # Streams are left alone: it knows text/event-stream.
+    made.add_middleware(GZipMiddleware, minimum_size=_WORTH_COMPRESSING)
+    return made
+
+
+def _lifespan(app: Retoma, allow_hosts: Iterable[str]) -> Any:
+    hosts = frozenset(name.lower() for name in (*app.settings.web_allow_hosts, *allow_hosts))
+
+    @asynccontextmanager
+    async def opened(_: object) -> AsyncIterator[Mapping[str, Any]]:
+        async with app:
+            newsroom = Newsroom(app)
+            try:
+                yield {"retoma": Place(app, hosts), "newsroom": newsroom}
+            finally:
+                await newsroom.close()
+
+    return opened
+
+
+async def _nowhere(request: Request, error: Exception) -> Response:
+    """No route was there for the request, or none for its method."""
+    try:
+        refuse_strange_hosts(request)
+    except Refusal as refusal:
+        error = refusal
+    return dressed(request, problems.answer(request, error))
+
+
+def _operation_id(route: APIRoute) -> str:
+    first, *rest = route.name.split("_")
+    return first + "".join(word.capitalize() for word in rest)

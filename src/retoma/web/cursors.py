@@ -1,0 +1,35 @@
+"""Pages: a cursor that says where the next one begins, and means nothing to anybody else."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from retoma.web.problems import Refusal
+
+
+def cursor_of(id: int) -> str:
+    """The cursor of the page that begins below *id*."""
+    return base64.urlsafe_b64encode(b"before:%d" % id).decode().rstrip("=")
+
+
+def opened(cursor: str) -> int:
+    """The id that *cursor* holds."""
+    try:
+        word, _, id = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).partition(b":")
+        before = int(id)
+    except (ValueError, binascii.Error):
+        raise Refusal("invalid_cursor") from None
+    if word != b"before" or not 0 < before < 2**63:
+        raise Refusal("invalid_cursor")
+    return before
+
+
+def point_to_next(request: Request, response: Response, following: str | None) -> None:
+    """Say where the next page is, when there is one."""
+    if following:
+        url = request.url.include_query_params(cursor=following)
+        response.headers["Link"] = f'<{url.path}?{url.query}>; rel="next"'

@@ -1,0 +1,34 @@
+"""What every answer carries: the id that follows the work, and what a browser must not do with it."""
+
+from __future__ import annotations
+
+import re
+from uuid import uuid4
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+_SAFE = re.compile(r"[A-Za-z0-9._:/+=@-]{8,128}")
+
+_ALWAYS = {
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "private, no-cache",
+}
+
+
+def correlation_of(request: Request) -> str:
+    """The id that the caller gave this request, or one that is made for it."""
+    if not hasattr(request.state, "correlation_id"):
+        given = request.headers.get("x-correlation-id", "")
+        request.state.correlation_id = given if _SAFE.fullmatch(given) else uuid4().hex
+    return str(request.state.correlation_id)
+
+
+def dressed(request: Request, response: Response) -> Response:
+    """*response* with the headers that every answer has; those it has already stay."""
+    for name, value in _ALWAYS.items():
+        response.headers.setdefault(name, value)
+    response.headers["X-Correlation-Id"] = correlation_of(request)
+    return response

@@ -1,0 +1,81 @@
+"""The server: where it listens, who is kept out, and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+
+import uvicorn
+
+from retoma.app import Retoma
+from retoma.errors import ConfigurationError
+from retoma.web import site
+from retoma.web.visits import is_loopback
+
+GRACE_SECONDS = 10
+"""How long requests may still take once the server is told to stop."""
+
+
+class _Server(uvicorn.Server):
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield  # they belong to whoever runs us: a worker may have to hear them too
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket at that address; 0 is any port that is free."""
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        return socket.create_server(address, family=family)
+    except OSError as error:
+        taken = error.errno == errno.EADDRINUSE
+        why = "another program listens there" if taken else (error.strerror or type(error).__name__).lower()
+        raise ConfigurationError(
+            f"Cannot listen on {host}, port {port}: {why}.",
+            next="--port with another number." if taken else "--host 127.0.0.1 and a port from 1024 on.",
+        ) from None
+
+
+def url_of(listening: socket.socket) -> str:
+    """Where the server can be found."""
+    host, port = listening.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+async def guard(app: Retoma, listening: socket.socket) -> str:
+    """Who may come in, to be said at the start. Where others can reach us, somebody must hold a key first."""
+    host = listening.getsockname()[0]
+    keys = await app.access.tally()
+    if not is_loopback(host) and not keys.usable and app.settings.api_key is None:
+        raise ConfigurationError(
+            f"Refusing to listen on {host} without authentication.",
+            next="set RETOMA_API_KEY or make a key with 'retoma key create', or use --host 127.0.0.1.",
+        )
+    if keys.existing or app.settings.api_key is not None:
+        return "Callers need an API key."
+    return "There is no API key: whoever is on this machine may do everything."
+
+
+@asynccontextmanager
+async def served(app: Retoma, listening: socket.socket, *, allow_hosts: Iterable[str] = ()) -> AsyncIterator[None]:
+    """Serve an open *app* meanwhile; afterwards, what is under way may end."""
+    host = listening.getsockname()[0]
+    config = uvicorn.Config(
+        site(app, allow_hosts=(*allow_hosts, host)),
+        lifespan="on",
+        ws="none",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=GRACE_SECONDS,
+    )
+    server = _Server(config)
+    serving = asyncio.create_task(server.serve(sockets=[listening]))
+    try:
+        yield
+    finally:
+        server.should_exit = True
+        await serving

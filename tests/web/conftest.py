@@ -1,0 +1,187 @@
+"""The API as its callers meet it: a real server on a free port, a real client, a real database."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx2
+import psycopg
+import pytest
+import uvicorn
+from fastapi import FastAPI
+
+import retoma.sync
+from retoma import Job, Retoma, Retry, Run, Settings, pipeline
+from retoma.testing import drain
+from retoma.web.serving import listen, served, url_of
+
+
+@pipeline("double")
+async def double(number: int, run: Run) -> int:
+    return await run.step("double", lambda: number * 2)
+
+
+@pipeline("stumble", retry=Retry(attempts=1))
+async def stumble(name: str, run: Run) -> str:
+    await run.step("look", name.upper)
+    raise ValueError(f"cannot read {name}")
+
+
+@pipeline("wait")
+async def wait(_name: str, run: Run) -> str:
+    return await run.wait_for("answer", str)
+
+
+@pipeline("anything")
+async def anything(value: Any, _run: Run) -> Any:
+    return value
+
+
+PIPELINES = (double, stumble, wait, anything)
+
+
+@contextmanager
+def serving(app: Retoma, *, host: str = "127.0.0.1", allow_hosts: tuple[str, ...] = ()) -> Iterator[str]:
+    """The address of a server for *app*, in a thread of its own."""
+    told: list[Callable[[], None]] = []
+    ready = threading.Event()
+    listening = listen(host, 0)
+
+    async def serve() -> None:
+        stop = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        told.append(lambda: loop.call_soon_threadsafe(stop.set))
+        async with app, served(app, listening, allow_hosts=allow_hosts):
+            ready.set()
+            await stop.wait()
+
+    thread = threading.Thread(target=lambda: asyncio.run(serve()))
+    thread.start()
+    try:
+        assert ready.wait(20), "the server did not start"
+        yield url_of(listening)
+    finally:
+        for tell in told:
+            tell()
+        thread.join(20)
+
+
+@contextmanager
+def hosting(site: FastAPI) -> Iterator[str]:
+    """The address of an application of somebody's own, as they would run it."""
+    listening = listen("127.0.0.1", 0)
+    server = uvicorn.Server(uvicorn.Config(site, lifespan="on", log_config=None, ws="none"))
+    thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[listening])))
+    thread.start()
+    try:
+        yield url_of(listening)
+    finally:
+        server.should_exit = True
+        thread.join(20)
+
+
+@dataclass
+class House:
+    """A server, a client of it, and the database behind it by other ways."""
+
+    url: str
+    client: httpx2.Client
+    settings: Settings
+
+    def get(self, path: str, **options: Any) -> httpx2.Response:
+        return self.client.get(f"/api/v1{path}", **options)
+
+    def post(self, path: str, json: Any = None, **options: Any) -> httpx2.Response:
+        return self.client.post(f"/api/v1{path}", **({} if json is None else {"json": json}), **options)
+
+    def enqueue(self, name: str, input: Any, **options: Any) -> int:
+        """Queue a job by the front door."""
+        with retoma.sync.Retoma(settings=self.settings, pipelines=PIPELINES) as app:
+            return app.enqueue(app.front.pipeline(name), input, **options).id
+
+    def work(self) -> None:
+        """Run what is ready."""
+        asyncio.run(drain(Retoma(settings=self.settings, pipelines=PIPELINES)))
+
+    def job(self, id: int) -> Job:
+        with retoma.sync.Retoma(settings=self.settings) as app:
+            return app.job(id)
+
+    def ask(self, question: Callable[[Retoma], Any]) -> Any:
+        """Something of the front door."""
+
+        async def asked() -> Any:
+            async with Retoma(settings=self.settings, pipelines=PIPELINES) as app:
+                return await question(app)
+
+        return asyncio.run(asked())
+
+    def key(self, *scopes: str, pipelines: tuple[str, ...] = (), expires: timedelta | None = None) -> dict[str, str]:
+        """The header of a new key."""
+        text, _ = self.ask(lambda app: app.access.create("test", scopes, pipelines=pipelines, expires=expires))
+        return {"Authorization": f"Bearer {text}"}
+
+
+Open = Callable[..., House]
+
+
+@pytest.fixture
+def open_house(settings: Settings) -> Iterator[Open]:
+    """Serves the test's database; settings by keyword."""
+    with ExitStack() as stack:
+
+        def make(*, pipelines: tuple[Any, ...] = PIPELINES, allow_hosts: tuple[str, ...] = (), **given: Any) -> House:
+            changed = Settings.load(**{**settings.model_dump(), **given})
+            url = stack.enter_context(serving(Retoma(settings=changed, pipelines=pipelines), allow_hosts=allow_hosts))
+            return House(url, stack.enter_context(httpx2.Client(base_url=url, timeout=20)), changed)
+
+        yield make
+
+
+@pytest.fixture
+def house(open_house: Open) -> House:
+    return open_house()
+
+
+@pytest.fixture(scope="session")
+def still_house(server: str, template: str, worker_id_of_run: str) -> Iterator[House]:
+    """One for all tests that only look, or are refused: nothing is in it, and nobody has a key."""
+    with _lasting(server, template, f"still_{worker_id_of_run}") as house:
+        yield house
+
+
+@pytest.fixture(scope="session")
+def odd_house(server: str, template: str, worker_id_of_run: str) -> Iterator[House]:
+    """One for tests that fill it with whatever it takes."""
+    with _lasting(server, template, f"odd_{worker_id_of_run}") as house:
+        yield house
+
+
+@contextmanager
+def _lasting(server: str, template: str, name: str) -> Iterator[House]:
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(f"drop database if exists {name}")
+        connection.execute(f"create database {name} template {template}")
+    settings = Settings.load(database_url=urlsplit(server)._replace(path=f"/{name}").geturl())
+    with serving(Retoma(settings=settings, pipelines=PIPELINES)) as url, httpx2.Client(base_url=url) as client:
+        yield House(url, client, settings)
+
+
+def code(response: httpx2.Response) -> tuple[int, str]:
+    """Status and code of a problem, which is one in every respect."""
+    assert response.headers["content-type"] == "application/problem+json", response.text
+    problem = response.json()
+    assert problem.keys() == {
+        "type", "title", "status", "detail", "instance", "code", "correlation_id", "retryable", "errors",
+    }  # fmt: skip
+    assert problem["status"] == response.status_code
+    assert problem["type"] == f"urn:retoma:problem:{problem['code']}"
+    assert problem["correlation_id"] == response.headers["x-correlation-id"]
+    return response.status_code, problem["code"]

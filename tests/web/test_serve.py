@@ -1,0 +1,247 @@
+"""retoma serve, key and up: real processes, real signals."""
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx2
+import psycopg
+import pytest
+
+# Several processes start here, and the machine may be busy.
+pytestmark = pytest.mark.timeout(150)
+
+PROGRAM = """
+from retoma import Retoma, Run, pipeline
+
+
+@pipeline("double")
+async def double(number: int, run: Run) -> int:
+    return await run.step("double", lambda: number * 2)
+
+
+app = Retoma(pipelines=[double])
+"""
+
+
+@dataclass
+class Shell:
+    """The command, in a folder with a program, on the database of the test."""
+
+    folder: Path
+    environment: dict[str, str]
+    started: list[subprocess.Popen[str]] = field(default_factory=list)
+
+    def __call__(self, *args: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "retoma", *args],
+            cwd=self.folder,
+            env=self.environment | variables,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    def start(self, *args: str, **variables: str) -> tuple[subprocess.Popen[str], str, str]:
+        """A server, its address, and the line in which it said so."""
+        process = subprocess.Popen(
+            [sys.executable, "-m", "retoma", *args],
+            cwd=self.folder,
+            env=self.environment | variables,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.started.append(process)
+        assert process.stderr
+        for line in process.stderr:
+            if found := re.search(r"The API is at (http://\S+)/api/v1\.", line):
+                return process, found[1], line
+        raise AssertionError(f"it did not start: exit code {process.wait()}")
+
+
+def lets_in(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port)).close()
+    except ConnectionRefusedError:
+        return False
+    return True
+
+
+@pytest.fixture
+def shell(tmp_path: Path, database_url: str) -> Iterator[Shell]:
+    (tmp_path / "program.py").write_text(PROGRAM)
+    quick = {"RETOMA_HEARTBEAT_SECONDS": "0.5", "RETOMA_LEASE_SECONDS": "5", "RETOMA_POLL_SECONDS": "0.2"}
+    found = Shell(tmp_path, {**os.environ, "DATABASE_URL": database_url, **quick})
+    yield found
+    for process in found.started:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.parametrize("told", [signal.SIGINT, signal.SIGTERM])
+def test_serve_answers_until_it_is_told_to_stop(shell: Shell, told: signal.Signals) -> None:
+    process, url, line = shell.start("serve", "--app", "program:app", "--port", "0")
+
+    queued = httpx2.post(f"{url}/api/v1/jobs", json={"pipeline": "double", "input": 21})
+    process.send_signal(told)
+
+    assert url.startswith("http://127.0.0.1:")
+    assert "There is no API key: whoever is on this machine may do everything." in line
+    assert queued.status_code == 202
+    assert process.wait(timeout=30) == 0
+
+
+def test_a_request_that_is_under_way_when_the_server_is_told_to_stop_is_answered(
+    shell: Shell, psql: psycopg.Connection
+) -> None:
+    process, url, _ = shell.start("serve", "--app", "program:app", "--port", "0")
+    httpx2.post(f"{url}/api/v1/jobs", json={"pipeline": "double", "input": 21})
+    port = int(url.rpartition(":")[2])
+    with socket.create_connection(("127.0.0.1", port)) as connection:
+        with psql.transaction():
+            psql.execute("select from retoma.jobs for update")
+            connection.sendall(b"POST /api/v1/jobs/1/cancel HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n")
+            while psql.execute("select from pg_locks where not granted").rowcount == 0:
+                time.sleep(0.01)
+            process.terminate()
+            while lets_in(port):
+                time.sleep(0.05)
+        answer = connection.makefile().read()
+
+    assert answer.startswith("HTTP/1.1 200")
+    assert '"state":"cancelled"' in answer
+    assert process.wait(timeout=30) == 0
+
+
+def test_serve_without_a_program_looks_and_acts(shell: Shell) -> None:
+    process, url, _ = shell.start("serve", "--port", "0")
+
+    assert httpx2.get(f"{url}/api/v1/jobs").json() == {"jobs": [], "next": None}
+    refused = httpx2.post(f"{url}/api/v1/jobs", json={"pipeline": "double", "input": 21})
+    process.terminate()
+
+    assert (refused.status_code, refused.json()["code"]) == (422, "program_missing")
+    assert process.wait(timeout=30) == 0
+
+
+def test_a_port_that_is_taken_is_one_clear_line(shell: Shell) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        ran = shell("serve", "--port", str(port))
+
+    assert ran.returncode == 2
+    assert ran.stderr.splitlines() == [
+        f"Cannot listen on 127.0.0.1, port {port}: another program listens there.",
+        "Try: --port with another number.",
+    ]
+
+
+@pytest.mark.parametrize("host", ["192.0.2.1", "no-such-host.invalid"])
+def test_an_address_that_is_not_ours_is_one_clear_line(shell: Shell, host: str) -> None:
+    ran = shell("serve", "--host", host, "--port", "0")
+
+    assert ran.returncode == 2
+    assert ran.stderr.startswith(f"Cannot listen on {host}, port 0: ")
+    assert len(ran.stderr.splitlines()) == 2
+
+
+def test_another_address_is_refused_until_somebody_holds_a_key(shell: Shell) -> None:
+    everywhere = ("serve", "--host", "0.0.0.0", "--port", "0")
+    refused = shell(*everywhere)
+    assert refused.returncode == 2
+    assert refused.stderr.splitlines()[0] == "Refusing to listen on 0.0.0.0 without authentication."
+    assert "RETOMA_API_KEY" in refused.stderr
+    assert "--host 127.0.0.1" in refused.stderr
+
+    secret = "a-long-secret-of-the-environment"
+    _, url, line = shell.start(*everywhere, "--allow-host", "jobs.example", RETOMA_API_KEY=secret)
+    here = url.replace("0.0.0.0", "127.0.0.1")
+    assert "Callers need an API key." in line
+    assert httpx2.get(f"{here}/api/v1/jobs").status_code == 401
+    opened = {"Authorization": f"Bearer {secret}"}
+    assert httpx2.get(f"{here}/api/v1/jobs", headers=opened).status_code == 200
+    assert httpx2.get(f"{here}/api/v1/jobs", headers={**opened, "Host": "jobs.example"}).status_code == 200
+    assert httpx2.get(f"{here}/api/v1/jobs", headers={**opened, "Host": "other.example"}).status_code == 421
+
+
+def test_keys_are_made_listed_used_and_revoked(shell: Shell) -> None:
+    made = shell("key", "create", "reports", "--scope", "operate", "--scope", "read", "--expires", "90d")
+    assert (made.returncode, len(made.stdout.splitlines())) == (0, 1)
+    text = made.stdout.strip()
+    id = text.split("_")[1]
+    assert re.fullmatch(r"rtm_[0-9a-f]{12}_[\w-]{43}", text)
+    assert text.split("_", 2)[2] not in made.stderr
+
+    (listed,) = json.loads(shell("key", "list", "--json").stdout)
+    assert (listed["id"], listed["name"], listed["scopes"]) == (id, "reports", ["read", "operate"])
+    assert (listed["usable"], listed["pipelines"], listed["last_used_at"]) == (True, None, None)
+    assert listed["expires_at"]
+    assert "secret" not in str(listed)
+
+    _, url, line = shell.start("serve", "--host", "0.0.0.0", "--port", "0")
+    here = f"{url.replace('0.0.0.0', '127.0.0.1')}/api/v1/jobs"
+    assert "Callers need an API key." in line
+    assert httpx2.get(here, headers={"Authorization": f"Bearer {text}"}).status_code == 200
+    assert shell("key", "revoke", id).returncode == 0
+    assert httpx2.get(here, headers={"Authorization": f"Bearer {text}"}).status_code == 401
+    assert "\trevoked\t" in shell("key", "list").stdout
+    assert shell("serve", "--host", "0.0.0.0", "--port", "0").returncode == 2, "a revoked key protects nobody"
+
+
+@pytest.mark.parametrize(
+    ("args", "exit_code", "told"),
+    [
+        (("create", "a", "--scope", "write"), 2, "There is no scope write."),
+        (("create", "a"), 2, "Missing option '--scope'"),
+        (("create", "a", "--scope", "read", "--expires", "soon"), 2, "is not a length of time"),
+        (("revoke", "nothing"), 3, "There is no key 'nothing'."),
+    ],
+)
+def test_a_key_that_cannot_be_is_told(shell: Shell, args: tuple[str, ...], exit_code: int, told: str) -> None:
+    ran = shell("key", *args)
+
+    assert (ran.returncode, ran.stdout) == (exit_code, "")
+    assert told in ran.stderr
+
+
+def test_up_serves_the_api_beside_the_worker_and_one_ctrl_c_ends_both(shell: Shell) -> None:
+    process, url, _ = shell.start("up", "--app", "program:app", "--port", "0")
+    queued = httpx2.post(f"{url}/api/v1/jobs", json={"pipeline": "double", "input": 21})
+
+    for _ in range(600):
+        job = httpx2.get(f"{url}{queued.headers['location']}").json()
+        if job["state"] == "completed":
+            break
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+
+    assert job["output"] == 42
+    assert process.wait(timeout=60) == 0
+    with pytest.raises(httpx2.ConnectError):
+        httpx2.get(f"{url}/livez")
+
+
+def test_up_takes_another_port_when_the_usual_one_is_taken_and_a_port_that_was_asked_for_is_not_swapped(
+    shell: Shell,
+) -> None:
+    first, _, _ = shell.start("up", "--app", "program:app")
+    second, url, _ = shell.start("up", "--app", "program:app")
+
+    assert httpx2.get(f"{url}/livez").status_code == 200
+    refused = shell("up", "--app", "program:app", "--port", url.rpartition(":")[2])
+    assert (refused.returncode, "another program listens there" in refused.stderr) == (2, True)
+    for process in (first, second):
+        process.send_signal(signal.SIGINT)
+    assert [first.wait(timeout=60), second.wait(timeout=60)] == [0, 0]
