@@ -7,6 +7,7 @@ import typing
 
 if typing.TYPE_CHECKING:
     from retoma.app import Retoma
+    from retoma.batch import Batch, BatchState, Progress
     from retoma.endings import Postpone, Reject, Review, Skip
     from retoma.errors import RetomaError
     from retoma.fingerprints import fingerprint
@@ -15,11 +16,14 @@ if typing.TYPE_CHECKING:
     from retoma.pipeline import Pipeline, pipeline
     from retoma.query import Query
     from retoma.retry import Retry
-    from retoma.run import Run, SyncRun
+    from retoma.run import Run
     from retoma.settings import Settings
+    from retoma.sync_run import SyncRun
 
 __all__ = [
     "Attempt",
+    "Batch",
+    "BatchState",
     "Checkpoint",
     "Job",
     "JobState",
@@ -27,6 +31,7 @@ __all__ = [
     "Pipeline",
     "Postpone",
     "Presence",
+    "Progress",
     "Query",
     "Queue",
     "Receipt",
@@ -47,6 +52,7 @@ __all__ = [
 
 _ROOMS = {
     "app": ("Retoma",),
+    "batch": ("Batch", "BatchState", "Progress"),
     "fingerprints": ("fingerprint",),
     "endings": ("Postpone", "Reject", "Review", "Skip"),
     "errors": ("RetomaError",),
@@ -55,8 +61,9 @@ _ROOMS = {
     "pipeline": ("Pipeline", "pipeline"),
     "query": ("Query",),
     "retry": ("Retry",),
-    "run": ("Run", "SyncRun"),
+    "run": ("Run",),
     "settings": ("Settings",),
+    "sync_run": ("SyncRun",),
 }
 _ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}
 

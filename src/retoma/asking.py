@@ -7,15 +7,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
+import orjson
 from pydantic import TypeAdapter, ValidationError
 
 from retoma.desk import Request
 from retoma.errors import AnswerUnfit
 from retoma.model import Claim
-from retoma.providers import Answer, Chat, Message, Prompt
+from retoma.providers import Answer, Chat, Embedder, Message, Prompt
 
 _CHARACTERS_PER_TOKEN = 3  # a little few for prose, so that a guess is rather too high
 _USUAL_ANSWER = 1000
+LOCAL = "local"
+"""The provider that is this machine itself."""
 _FENCED = re.compile(r"```(?:json)?\s*(.*?)```", re.DOTALL)
 
 
@@ -59,6 +62,30 @@ async def ask(
                 raise
             kind, prompt = "repair", _mending(prompt, answer, error)
     raise AssertionError
+
+
+async def embed(
+    desk: Calling, claim: Claim, step: str, embedder: Embedder, texts: Sequence[str], *, timeout: float, reuse: bool
+) -> list[list[float]]:
+    """One vector per text. What is computed on this machine costs nothing and is not written down."""
+    if embedder.provider == LOCAL:
+        return [list(each) for each in (await embedder.embed(texts, timeout=timeout)).vectors]
+    request = Request(
+        provider=embedder.provider,
+        model=embedder.model,
+        body={"texts": list(texts), "dimensions": embedder.dimensions},
+        input_tokens=1 + sum(map(len, texts)) // _CHARACTERS_PER_TOKEN,
+        output_tokens=0,
+        reuse=reuse,
+    )
+
+    async def send() -> Answer:
+        found = await embedder.embed(texts, timeout=timeout)
+        raw = orjson.dumps([list(each) for each in found.vectors]).decode()
+        return Answer(raw=raw, text="", model=found.model, usage=found.usage, allowance=found.allowance)
+
+    vectors: list[list[float]] = orjson.loads((await desk.call(claim, step, request, send)).raw)
+    return vectors
 
 
 def _request(chat: Chat, prompt: Prompt, *, kind: str, reuse: bool, in_doubt: str) -> Request:

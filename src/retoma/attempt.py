@@ -17,8 +17,9 @@ from retoma.endings import Ending, Postpone, Reject, Review, Skip, ending_in
 from retoma.errors import CheckpointInvalid, ConfigurationError, DatabaseUnreachable, LeaseLost, Unstorable
 from retoma.model import Claim, Ended
 from retoma.pipeline import Pipeline
-from retoma.run import Run, SyncRun, in_thread
+from retoma.run import Run, in_thread
 from retoma.steps import Steps, Suspend
+from retoma.sync_run import SyncRun
 
 _LONGEST_ERROR = 8000
 _MOST_FREE = 20  # times that a job may be handed back because the database went away

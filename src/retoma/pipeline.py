@@ -13,7 +13,8 @@ from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, over
 from retoma.codec import Codec, codec_of
 from retoma.errors import ConfigurationError
 from retoma.retry import Retry
-from retoma.run import Run, SyncRun
+from retoma.run import Run
+from retoma.sync_run import SyncRun
 
 I = TypeVar("I")
 O = TypeVar("O")

@@ -16,6 +16,7 @@ from retoma import JobState, Retry, Run, SyncRun, pipeline
 from retoma.providers import (
     Answer,
     Chat,
+    Embedder,
     Prompt,
     ProviderDown,
     ProviderRefused,
@@ -23,8 +24,9 @@ from retoma.providers import (
     RateLimited,
     RequestRejected,
     Usage,
+    Vectors,
 )
-from retoma.testing import drain
+from retoma.testing import drain, rehearse
 
 
 class Kind(BaseModel):
@@ -321,6 +323,53 @@ async def test_a_plain_handler_asks_in_the_same_words(app_with: Any) -> None:
     await drain(app)
 
     assert (await app.output(plain, job.id)).kind == "petition"
+
+
+async def test_a_rehearsal_asks_without_a_database() -> None:
+    found = await rehearse(ask, "this", chat=Teller("no", GOOD))
+
+    assert found.output == Kind(kind="petition", score=0.9)
+
+
+class Vectorer:
+    provider = "openai"
+    model = "text-embedding-3-small"
+    dimensions = 2
+
+    def __init__(self) -> None:
+        self.asked: list[list[str]] = []
+
+    async def embed(self, texts: Any, *, timeout: float) -> Vectors:  # noqa: ARG002
+        self.asked.append(list(texts))
+        vectors = [[float(len(text)), 1.0] for text in texts]
+        return Vectors(vectors=vectors, model=self.model, usage=Usage(input_tokens=50))
+
+
+@pipeline("embed", retry=Retry(attempts=2, wait=0.0))
+async def embed(texts: list[str], run: Run, *, embedder: Embedder) -> list[list[float]]:
+    return await run.embed("embed", embedder, texts)
+
+
+async def test_vectors_are_paid_once_and_given_again(app_with: Any, psql: psycopg.Connection) -> None:
+    vectorer = Vectorer()
+    app = await app_with(embed, providers={Embedder: vectorer})
+    jobs = [await app.enqueue(embed, ["a", "bb"]) for _ in range(2)]
+    await drain(app, at_once=1)
+
+    assert [await app.output(embed, job.id) for job in jobs] == [[[1.0, 1.0], [2.0, 1.0]]] * 2
+    assert vectorer.asked == [["a", "bb"]]
+    assert calls(psql, "state, cost, reused") == [("answered", Decimal("0.000001"), 1)]
+
+
+async def test_what_this_machine_computes_is_not_a_call(app_with: Any, psql: psycopg.Connection) -> None:
+    vectorer = Vectorer()
+    vectorer.provider = "local"
+    app = await app_with(embed, providers={Embedder: vectorer})
+    await app.enqueue(embed, ["a"])
+    await drain(app)
+
+    assert len(vectorer.asked) == 1
+    assert calls(psql) == []
 
 
 @pytest.mark.parametrize("text", ["nul \0 in it", "half \ud800 of a pair"])

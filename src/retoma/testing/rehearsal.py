@@ -19,8 +19,9 @@ from retoma.fingerprints import checksum
 from retoma.isolate import Isolated
 from retoma.model import Claim, Ended, NewCheckpoint, Saved
 from retoma.pipeline import Pipeline
-from retoma.run import Run, SyncRun
+from retoma.run import Run
 from retoma.steps import AsyncConnection, Steps, SyncConnection
+from retoma.sync_run import SyncRun
 
 In = TypeVar("In")
 Out = TypeVar("Out")
@@ -72,6 +73,7 @@ async def rehearse(
     signals: Mapping[str, Any] | None = None,
     connection: Any = None,
     attempt: int = 1,
+    configuration: Mapping[str, Any] | None = None,
     isolated: bool = True,
     **providers: Any,
 ) -> Rehearsal[Out]:
@@ -79,7 +81,7 @@ async def rehearse(
 
     *saved* is the past: what each step gave in an earlier attempt, long ago. *signals* is what the outside world
     has said. ``run.transact`` gets *connection*, which may be a fake. Isolated functions run in their child unless
-    *isolated* is False. What the handler asks for by keyword is given by keyword.
+    *isolated* is False. *configuration* is that of its batch. What the handler asks for by keyword is given by keyword.
     """
     if missing := sorted(pipeline.needs.keys() - providers.keys()):
         raise ConfigurationError(
@@ -89,6 +91,7 @@ async def rehearse(
     claim = _claim_of(pipeline, input, attempt, again=bool(saved))
     memory = _Notebook(saved or {}, signals or {}, connection)
     steps = _Steps(claim, memory, _Nobody(), step_timeout=pipeline.step_timeout)
+    steps.configuration, steps.desk = dict(configuration or {}), _Straight()
     raised: list[BaseException] = []
     rehearsed = replace(pipeline, handler=_watched(pipeline, raised, isolated=isolated))
     with ThreadPoolExecutor(1, thread_name_prefix="rehearsal") as threads:
@@ -226,6 +229,13 @@ class _Notebook:
                 next="Pass connection=… to rehearse, a real one or a fake.",
             )
         return self._connection
+
+
+class _Straight:
+    """A desk that passes every request on and writes nothing down."""
+
+    async def call(self, _claim: Claim, _step: str, _request: object, send: Callable[[], Awaitable[Any]]) -> Any:
+        return await send()
 
 
 class _Steps(Steps):

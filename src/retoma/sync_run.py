@@ -1,0 +1,128 @@
+"""A run for a handler without async: the same words, no await."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, cast
+
+from retoma.annotations import return_annotation
+from retoma.codec import codec_of
+from retoma.errors import LeaseLost
+from retoma.fingerprints import input_hash
+from retoma.model import NewCheckpoint
+from retoma.providers import Chat, Embedder, Prompt
+from retoma.run import LONGEST_NAP, Named, Run
+from retoma.steps import MISSING, Steps, Suspend, SyncConnection, group_of
+
+P = ParamSpec("P")
+T = TypeVar("T")
+V = TypeVar("V")
+
+
+class SyncRun(Named):
+    """An attempt, for a handler without async; the same words, no await."""
+
+    def __init__(self, steps: Steps, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(steps)
+        self._loop = loop
+
+    def _wait(self, answer: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(answer, self._loop).result()
+
+    def step(self, name: str, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """What *function* gives, done once: in a later attempt its checkpoint is given back instead."""
+        steps = self._steps
+        codec = codec_of(return_annotation(function))
+        arguments = input_hash(args, kwargs)
+        value = self._wait(steps.restore(name, codec, arguments))
+        if value is not MISSING:
+            return cast(T, value)
+        began = steps.begin(name)
+        # In the handler's own thread: a step that took one from the pool could wait for ever for handlers that
+        # wait for it.
+        try:
+            value = function(*args, **kwargs)
+            return cast(T, self._wait(steps.keep(name, codec, value, arguments, began)))
+        finally:
+            steps.leave(name)
+
+    def map(
+        self, name: str, function: Callable[[V], T], values: Iterable[V], *, key: Callable[[V], object] | None = None
+    ) -> list[T]:
+        """One step per value, in order, named ``name/key`` (or by position). When some fail, the others are
+        finished and saved first.
+        """
+        answers: list[T] = []
+        failures: list[tuple[str, BaseException]] = []
+        for place, value in enumerate(values):
+            step = f"{name}/{key(value) if key else place}"
+            try:
+                answers.append(self.step(step, function, value))
+            except LeaseLost:
+                raise
+            except Exception as error:  # noqa: BLE001 - told below, when the siblings are saved
+                failures.append((step, error))
+        if failures:
+            raise group_of(name, failures)
+        return answers
+
+    def transact(
+        self, name: str, function: Callable[Concatenate[SyncConnection, P], T], /, *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """A step whose rows and checkpoint commit together: *function* gets a connection inside a transaction."""
+        steps = self._steps
+        codec = codec_of(return_annotation(function))
+        arguments = input_hash(args, kwargs)
+        value = self._wait(steps.restore(name, codec, arguments))
+        if value is not MISSING:
+            return cast(T, value)
+        began = steps.begin(name)
+        made: list[Any] = []
+
+        def checkpoint(value: Any) -> NewCheckpoint:
+            made[:] = steps.made(name, codec, value, arguments, began)
+            return cast(NewCheckpoint, made[0])
+
+        try:
+            self._wait(steps.memory.transact_sync(checkpoint, lambda connection: function(connection, *args, **kwargs)))
+        finally:
+            steps.leave(name)
+        steps.kept(made[0])
+        return cast(T, made[1])
+
+    def ask(
+        self,
+        name: str,
+        chat: Chat,
+        prompt: str | Prompt,
+        *,
+        into: type[T] = str,  # type: ignore[assignment]
+        repairs: int = 2,
+        timeout: float = 60.0,
+        reuse: bool = True,
+        in_doubt: Literal["retry", "hold"] = "retry",
+    ) -> T:
+        """What a model answers, as a value of *into*, done once and paid once."""
+        asked = Run(self._steps).ask(
+            name, chat, prompt, into=into, repairs=repairs, timeout=timeout, reuse=reuse, in_doubt=in_doubt
+        )
+        return self._wait(asked)
+
+    def embed(
+        self, name: str, embedder: Embedder, texts: Sequence[str], *, timeout: float = 60.0, reuse: bool = True
+    ) -> list[list[float]]:
+        """One vector per text, done once and paid once, as ``ask`` does it."""
+        return self._wait(Run(self._steps).embed(name, embedder, texts, timeout=timeout, reuse=reuse))
+
+    def sleep(self, name: str, seconds: float) -> None:
+        """Sleep durably: the job gives up its place, and comes back when the time is over."""
+        left = self._wait(self._steps.nap(name, seconds))
+        if left > LONGEST_NAP:
+            raise Suspend("postponed", delay=left, reason="sleeping")
+        time.sleep(max(left, 0.0))
+
+    def wait_for(self, signal: str, answer: type[T], *, timeout: float | None = None) -> T:
+        """What the outside world says under *signal* (see ``app.signal``); the job waits without a worker."""
+        return cast(T, self._wait(self._steps.signal(signal, answer, timeout)))
