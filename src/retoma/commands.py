@@ -13,7 +13,7 @@ from retoma.errors import ConfigurationError, Conflict, KeyTaken, NotFound
 from retoma.model import Attempt, Checkpoint, Job, JobState, Receipt
 from retoma.pipeline import Pipeline
 from retoma.query import Query
-from retoma.store import attempts, batches, checkpoints, jobs, queues, replies, workers
+from retoma.store import attempts, batches, calls, checkpoints, jobs, queues, replies, workers
 
 T = TypeVar("T")
 I = TypeVar("I")
@@ -259,9 +259,10 @@ def prune_some(older_than: float) -> Command[int]:
     alone: list[int] = yield jobs.prune(older_than)
     of_batches: list[tuple[int, str]] = yield batches.prune(older_than)
     yield replies.prune()
-    if not alone and not of_batches:
+    answers: list[int] = yield calls.prune(older_than)
+    if not alone and not of_batches and not answers:
         yield workers.prune(older_than)
-    return len(alone) + len(of_batches)
+    return len(alone) + len(of_batches) + len(answers)
 
 
 def only(query: Query[T]) -> Command[list[T]]:

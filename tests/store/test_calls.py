@@ -247,3 +247,16 @@ class TestSetPrice:
         assert db.ask(calls.price("p", "m"))[0].input == 7
         db.ask(calls.set_price("p", "m", input=Decimal(8)))
         assert db.ask(calls.price("p", "m"))[0].input == 8
+
+
+class TestPrune:
+    def test_an_old_call_goes_when_its_job_is_gone_and_not_before(self, db: BatchHand) -> None:
+        claim, worker = held(db)
+        id = opened(db, intent(claim, worker)).opened or 0
+        db.sql("update retoma.calls set asked_at = now() - interval '31 days'")
+        month = 30 * 86_400.0
+
+        assert db.ask(calls.prune(month)) == []
+        db.sql("delete from retoma.jobs")
+        assert db.ask(calls.prune(2 * month)) == []
+        assert db.ask(calls.prune(month)) == [id]

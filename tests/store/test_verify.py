@@ -133,6 +133,16 @@ PLANTED: dict[str, tuple[str, str, str]] = {
         IN_LANE,
         "job {other}",
     ),
+    "money that no call says": (
+        "update retoma.batches set spent = 1 where id = {batch}",
+        "what a batch has spent and reserved is in its calls",
+        "batch {batch}",
+    ),
+    "money that is reserved for nothing": (
+        "update retoma.batches set reserved = 1 where id = {batch}",
+        "what a batch has spent and reserved is in its calls",
+        "batch {batch}",
+    ),
     "a checkpoint that was changed": (
         "update retoma.checkpoints set value = '2' where job_id = {done}",
         SAVED,

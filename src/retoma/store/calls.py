@@ -152,3 +152,7 @@ def set_price(
         "replace": replace,
     }
     return Query(SQL["set_price"], Price, params)
+
+
+def prune(older_than: float, *, limit: int = 1000) -> Query[int]:
+    return Query(SQL["prune"], _id, {"older_than": older_than, "limit": limit})

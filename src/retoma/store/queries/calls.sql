@@ -207,3 +207,18 @@ on conflict (provider, model, since) do update
        source = excluded.source
  where %(replace)s::boolean
 returning provider, model, since, input, cached, output, unit, source;
+
+-- name: prune
+-- What was asked long ago, for a batch or a job that is gone. Until then its answer serves whoever asks the same.
+with old as materialized (
+    select call.id
+      from retoma.calls as call
+     where call.asked_at < now() - make_interval(secs => %(older_than)s::float8)
+       and not exists (select from retoma.jobs as job where job.id = call.job_id)
+       and not exists (select from retoma.batches as batch where batch.id = call.batch_id)
+     order by call.id
+     limit %(limit)s::integer
+       for update skip locked
+)
+delete from retoma.calls as call using old where call.id = old.id
+returning call.id;

@@ -76,6 +76,17 @@ with found as (
            and (lane.closed_at is null)
                <> (batch.sealed_at is not null and batch.state in ('queued', 'running', 'stalled'))
     union all
+    select 'what a batch has spent and reserved is in its calls', 'batch ' || batch.id,
+           'it says ' || batch.spent || ' spent and ' || batch.reserved || ' reserved, and its calls say '
+               || paid.spent || ' and ' || paid.reserved
+      from retoma.batches as batch
+     cross join lateral (
+           select coalesce(sum(call.cost), 0) as spent,
+                  coalesce(sum(call.reserved) filter (where call.state in ('open', 'doubtful')), 0) as reserved
+             from retoma.calls as call
+            where call.batch_id = batch.id) as paid
+     where batch.spent <> paid.spent or batch.reserved <> paid.reserved
+    union all
     select 'a job of a batch waits in its lane', 'job ' || job.id, 'it is in lane ' || job.lane_id
       from retoma.jobs as job
       join retoma.batches as batch on batch.id = job.batch_id
