@@ -14,7 +14,7 @@ from typing import Any
 
 from retoma.codec import codec_of
 from retoma.endings import Ending, Postpone, Reject, Review, Skip, ending_in
-from retoma.errors import CheckpointInvalid, ConfigurationError, DatabaseUnreachable, LeaseLost, Unstorable
+from retoma.errors import AnswerUnfit, CheckpointInvalid, ConfigurationError, DatabaseUnreachable, LeaseLost, Unstorable
 from retoma.model import Claim, Ended
 from retoma.pipeline import Pipeline
 from retoma.run import Run, in_thread
@@ -87,6 +87,9 @@ def _ending_of(claim: Claim, pipeline: Pipeline[Any, Any], error: BaseException)
             ended.ending, ended.delay, ended.until, ended.reason = "postponed", seconds, until, reason or "postponed"
         case Review(value, reason):
             return _reviewed(ended, value, reason)
+        case AnswerUnfit():
+            # Asked again it would be answered from the store, with the same words.
+            ended.reason, ended.error = "unfit", describe(error)
         case LeaseLost():
             ended.ending, ended.reason = "released", "lease"
         case DatabaseUnreachable() if claim.fence - claim.attempt < _MOST_FREE:

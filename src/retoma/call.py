@@ -117,3 +117,5 @@ class Slice(NamedTuple):
     wait: float
     reason: str | None
     probe: bool
+    seated: bool
+    """Whether its places count, because there may be only so many at once."""

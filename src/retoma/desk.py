@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -34,6 +35,7 @@ from retoma.store import batches, calls
 from retoma.store.calls import Intent, Settled
 
 _COOL_SECONDS = 5.0
+_PRICE_SECONDS = 60.0  # how long a price that was read is taken for today's
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +74,7 @@ class Desk:
         self._worker_id = worker_id
         self._tenant = tenant
         self._limiter = Limiter(database, worker_id)
-        self._prices: dict[tuple[str, str], Price | None] = {}
+        self._prices: dict[tuple[str, str], tuple[float, Price | None]] = {}
         self._under_way: set[asyncio.Task[Answer]] = set()
 
     async def call(self, claim: Claim, step: str, request: Request, send: Callable[[], Awaitable[Answer]]) -> Answer:
@@ -106,7 +108,8 @@ class Desk:
     async def _price(self, request: Request) -> Price | None:
         """The price that holds; one that nobody set is taken from what is publicly known, and written down."""
         key = (request.provider, request.model)
-        if key not in self._prices:
+        read_at, price = self._prices.get(key, (0.0, None))
+        if time.monotonic() > read_at + _PRICE_SECONDS:
             rows = await self._database.all(calls.price(*key))
             if not rows and (known := publicly_known(*key)):
                 fresh, cached, output = known
@@ -115,8 +118,9 @@ class Desk:
                 )
                 await self._database.all(new)
                 rows = await self._database.all(calls.price(*key))
-            self._prices[key] = rows[0] if rows else None
-        return self._prices[key]
+            price = rows[0] if rows else None
+            self._prices[key] = (time.monotonic(), price)
+        return price
 
     async def _open(self, claim: Claim, step: str, request: Request, price: Price | None) -> int | Answer:
         """The number of the intent that was written, or the answer to an equal request."""

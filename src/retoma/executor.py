@@ -163,6 +163,10 @@ class Executor:
                 await self._rest(self.settings.poll_seconds * (0.8 + 0.4 * (hash((self.worker_id, idle)) % 100) / 100))
         while self._running:
             await self._rest(_TICK)
+        # Answers that are still on their way to handlers that were stopped: they are paid for.
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self.settings.drain_seconds):
+                await self._desk.settled()
         await self.ledger.settled()
 
     async def _rest(self, seconds: float) -> None:

@@ -27,6 +27,7 @@ class _Purse:
     places: int = 0
     busy: int = 0
     waiting: int = 0
+    seated: bool = False
     fresh_until: float = 0.0
     refilling: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -51,9 +52,12 @@ class Limiter:
         """Come back when a request of so many *tokens* may be made; Suspend when that takes too long to wait for."""
         purse = self._purses.setdefault(name, _Purse())
         purse.waiting += 1
+        until = time.monotonic() + _LONGEST_WAIT
         try:
             while not purse.has(tokens):
                 if wait := await self._refill(name, purse, tokens):
+                    if time.monotonic() > until:  # many short waits are a long one
+                        wait = max(wait, _LONGEST_WAIT + 0.1)
                     if wait > _LONGEST_WAIT:
                         raise Suspend("postponed", delay=wait * random.uniform(1.0, 1.2), reason=f"limited: {name}")  # noqa: S311
                     await asyncio.sleep(wait * random.uniform(1.0, 1.5))  # noqa: S311 - not all at once
@@ -84,7 +88,7 @@ class Limiter:
                 await self._database.all(limits.put(name, requests=None, tokens=None, at_once=None, keep=True))
                 rows = await self._database.all(query)
             got = rows[0]
-            purse.requests, purse.tokens, purse.places = got.requests, got.tokens, got.places
+            purse.requests, purse.tokens, purse.places, purse.seated = got.requests, got.tokens, got.places, got.seated
             purse.fresh_until = time.monotonic() + _FRESH
             return got.wait
 
@@ -102,6 +106,9 @@ class Limiter:
         if purse.tokens < 0:
             owed, purse.tokens = purse.tokens, 0.0
             await self._database.all(limits.give_back(name, requests=0, tokens=owed))
+        if purse.seated and not purse.busy and not purse.waiting:
+            purse.places = 0
+            await self._database.all(limits.leave(name, self._worker_id))
 
     async def cool(self, name: str, seconds: float, reason: str) -> None:
         """The provider said when to come back: nobody asks it before."""

@@ -131,6 +131,28 @@ async def test_repairs_are_bounded_and_the_last_words_are_kept(app_with: Any, ps
     assert len(calls(psql)) == 3
 
 
+async def test_an_answer_that_does_not_fit_is_not_paid_for_again_by_a_retry(
+    app_with: Any, psql: psycopg.Connection
+) -> None:
+    app = await app_with(ask, providers={Chat: Teller(*["no"] * 20)})
+    job = await app.enqueue(ask, "this")
+    await drain(app)
+    await drain(app)
+
+    assert ((await app.job(job.id)).state, len(calls(psql))) == (JobState.FAILED, 3)
+
+
+async def test_places_of_a_limit_are_free_when_nothing_is_under_way(app_with: Any, psql: psycopg.Connection) -> None:
+    app = await app_with(ask, providers={Chat: Teller()})
+    await app.set_limit("openai/gpt-4o-mini", at_once=1)
+    for text in ("one", "two"):
+        await app.enqueue(ask, text)
+        await drain(app)
+
+    assert [each.state for each in await app.jobs(pipeline="ask")] == [JobState.COMPLETED] * 2
+    assert psql.execute("select count(*) from retoma.permits").fetchone() == (0,)
+
+
 async def test_an_answer_that_was_cut_short_is_never_taken_for_whole(app_with: Any) -> None:
     teller = Teller((GOOD, "length"), GOOD)
     app = await app_with(ask, providers={Chat: teller})

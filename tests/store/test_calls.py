@@ -182,6 +182,17 @@ class TestFail:
         assert db.value("select reserved from retoma.batches") == Decimal("0.50")
         assert db.sql("select state from retoma.calls order by id") == [("failed",), ("doubtful",)]
 
+    def test_what_was_surely_billed_is_spent_though_there_is_no_answer(self, db: BatchHand) -> None:
+        batch_of(db, 1, "10")
+        worker = db.hello()
+        [claim] = db.claim(worker)
+        db.ask(
+            calls.fail(opened(db, intent(claim, worker)).opened or 0, paid=True, status=200, error="?", text="<html>")
+        )
+
+        assert db.sql("select spent, reserved from retoma.batches") == [(Decimal("0.50"), 0)]
+        assert db.breaches() == []
+
 
 class TestOne:
     def test_a_call_is_told_whole(self, db: BatchHand) -> None:

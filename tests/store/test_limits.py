@@ -56,7 +56,7 @@ class TestTake:
     def test_without_a_limit_as_much_is_given_as_was_asked_for(self, db: Hand) -> None:
         put(db)
 
-        assert take(db, 1, 7, 700) == Slice(7, 700, 10, 0, None, probe=False)
+        assert take(db, 1, 7, 700) == Slice(7, 700, 10, 0, None, probe=False, seated=False)
 
     def test_no_minute_sees_more_requests_than_are_allowed(self, db: Hand) -> None:
         put(db, requests=100)
@@ -75,6 +75,16 @@ class TestTake:
             tick(db)
 
         assert 9_000 <= got <= 10_000
+
+    @pytest.mark.parametrize("requests", [1, 2, 6, 19])
+    def test_also_a_small_allowance_is_given_and_never_passed(self, db: Hand, requests: int) -> None:
+        put(db, requests=requests)
+        got = 0.0
+        for _ in range(600):
+            got += take(db, 1).requests
+            tick(db)
+
+        assert max(1, requests // 2) <= got <= max(requests, 1)
 
     def test_an_empty_bucket_says_how_long_to_wait(self, db: Hand) -> None:
         put(db, requests=60)
@@ -130,7 +140,7 @@ class TestLeave:
         one, two = db.hello(), db.hello()
         put(db, at_once=2)
         take(db, one, places=2)
-        db.ask(limits.leave(one))
+        db.ask(limits.leave(NAME, one))
 
         assert take(db, two, places=2).places == 2
 

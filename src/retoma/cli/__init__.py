@@ -20,6 +20,7 @@ _COMMANDS = {
         "enqueue": ("retoma.cli.work:enqueue", "Queue one job."),
         "prune": ("retoma.cli.look:prune", "Remove jobs that ended long ago."),
         "bench": ("retoma.cli.bench:bench", "Measure this machine."),
+        "accuracy": ("retoma.cli.accuracy:accuracy", "Measure the offline providers."),
     },
     "Look and act": {
         "batch": ("retoma.cli.batch:batch", "Batches: watch, explain, resume, retry what failed, and more."),

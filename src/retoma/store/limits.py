@@ -32,8 +32,8 @@ def give_back(name: str, *, requests: float, tokens: float) -> Query[str]:
     return Query(SQL["give_back"], _name, {"name": name, "requests": requests, "tokens": tokens})
 
 
-def leave(worker_id: int) -> Query[str]:
-    return Query(SQL["leave"], _name, {"worker_id": worker_id})
+def leave(name: str, worker_id: int) -> Query[str]:
+    return Query(SQL["leave"], _name, {"name": name, "worker_id": worker_id})
 
 
 def cool(name: str, *, seconds: float, reason: str) -> Query[str]:

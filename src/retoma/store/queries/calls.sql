@@ -112,20 +112,23 @@ settled as (
 select answered.id from answered;
 
 -- name: fail
--- No answer. When it is sure that nothing was billed, nothing stays reserved; else the money is in doubt.
+-- No answer. When it is sure that nothing was billed, nothing stays reserved; when it is sure that it was, what was
+-- reserved is spent; else the money is in doubt.
 with failed as (
     update retoma.calls as call
-       set state = case when %(paid)s::boolean is false then 'failed' else 'doubtful' end,
+       set state = case when %(paid)s::boolean is null then 'doubtful' else 'failed' end,
+           cost = case when %(paid)s::boolean then call.reserved end,
            status = %(status)s::smallint,
            error = %(error)s::text,
            text = %(text)s::text
      where call.id = %(id)s::bigint
        and call.state = 'open'
-    returning call.id, call.batch_id, call.reserved, call.state
+    returning call.id, call.batch_id, call.reserved, call.cost, call.state
 ),
 settled as (
     update retoma.batches as batch
-       set reserved = batch.reserved - failed.reserved
+       set reserved = batch.reserved - failed.reserved,
+           spent = batch.spent + coalesce(failed.cost, 0)
       from failed
      where batch.id = failed.batch_id
        and failed.state = 'failed'

@@ -2,12 +2,12 @@
 
 -- name: take
 -- Refill by the time that has passed, then give what is asked for, or say how long to wait. A bucket holds a
--- twentieth of a minute's allowance and is refilled with the rest, so that no minute sees more than is allowed. A
--- provider that cools is not asked at all; one that failed too often is asked by one probe at a time.
+-- twentieth of a minute's allowance, and one request at least; it is refilled with the rest, so that no minute sees
+-- more than is allowed. A provider that cools is not asked at all; one that failed too often is asked by one probe at a time.
 with held as materialized (
     select bucket.*,
-           least(bucket.requests * 0.05,
-                 bucket.requests_left + bucket.requests * 0.95 / 60 * passed.seconds) as requests_now,
+           least(pace.most, bucket.requests_left + pace.per_second * passed.seconds) as requests_now,
+           pace.per_second,
            least(bucket.tokens * 0.05,
                  bucket.tokens_left + bucket.tokens * 0.95 / 60 * passed.seconds) as tokens_now,
            (select coalesce(sum(permit.taken), 0)
@@ -21,6 +21,10 @@ with held as materialized (
      cross join lateral (
            select extract(epoch from greatest(clock_timestamp() - bucket.refilled_at, interval '0'))::float8
                       as seconds) as passed
+     cross join lateral (
+           select greatest(1, bucket.requests * 0.05)::float8 as most,
+                  greatest(bucket.requests - greatest(1, bucket.requests * 0.05), bucket.requests * 0.5)::float8 / 60
+                      as per_second) as pace
      where bucket.name = %(name)s::text
        for no key update of bucket
 ),
@@ -80,13 +84,14 @@ select case when granted.got_tokens > 0 or granted.tokens is null and granted.go
        granted.places,
        case when granted.shut > 0 then granted.shut
             when granted.places <= %(busy)s::integer then 0.2
-            when granted.got_requests = 0 then (1 - granted.requests_now) * 60 / (granted.requests * 0.95)
+            when granted.got_requests = 0 then (1 - granted.requests_now) / granted.per_second
             when granted.tokens is not null and granted.got_tokens = 0
             then (least(%(least_tokens)s::float8, granted.tokens * 0.05) - granted.tokens_now)
                  * 60 / (granted.tokens * 0.95)
             else 0 end::float8 as wait,
        granted.reason,
-       granted.probe
+       granted.probe,
+       granted.at_once is not null as seated
   from granted;
 
 -- name: give_back
@@ -98,8 +103,10 @@ update retoma.limits as bucket
 returning bucket.name;
 
 -- name: leave
+-- Nothing of this executor is under way: its places are free.
 delete from retoma.permits as permit
  where permit.worker_id = %(worker_id)s::bigint
+   and permit.name = %(name)s::text
 returning permit.name;
 
 -- name: cool
@@ -132,7 +139,7 @@ returning bucket.name;
 -- A person, or the program, says what is allowed; it holds from the next slice on.
 insert into retoma.limits as bucket (name, requests, tokens, at_once, requests_left, tokens_left)
 values (%(name)s::text, %(requests)s::integer, %(tokens)s::integer, %(at_once)s::integer,
-        coalesce(%(requests)s::integer, 0) * 0.05, coalesce(%(tokens)s::integer, 0) * 0.05)
+        greatest(1, coalesce(%(requests)s::integer, 0) * 0.05), coalesce(%(tokens)s::integer, 0) * 0.05)
 on conflict (name) do update
    set requests = excluded.requests,
        tokens = excluded.tokens,

@@ -1,0 +1,49 @@
+"""Real work without a key and without a network: reading, embedding, classifying, summarising, here.
+
+Names are loaded when they are used: what one part needs, the others need not wait for.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from typing import TYPE_CHECKING, Any
+
+from retoma.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from retoma.providers.local.classify import LocalClassifier
+    from retoma.providers.local.embed import LocalEmbedder
+    from retoma.providers.local.errors import DocumentUnreadable
+    from retoma.providers.local.extract import LocalExtractor
+    from retoma.providers.local.kinds import detect
+    from retoma.providers.local.summarize import LocalSummarizer
+
+# Read by numpy when it is loaded. On a busy machine threads that wait for each other make one text take as long as
+# five; and the other cores have workers of their own.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+__all__ = ["DocumentUnreadable", "LocalClassifier", "LocalEmbedder", "LocalExtractor", "LocalSummarizer", "detect"]
+
+_PLACES = {
+    "DocumentUnreadable": "errors",
+    "LocalClassifier": "classify",
+    "LocalEmbedder": "embed",
+    "LocalExtractor": "extract",
+    "LocalSummarizer": "summarize",
+    "detect": "kinds",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        module = importlib.import_module(f"{__name__}.{_PLACES[name]}")
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("retoma"):
+            raise
+        raise ConfigurationError(
+            f"{error.name} is not installed, and {name} needs it.", next="pip install 'retoma[local]'"
+        ) from error
+    return getattr(module, name)

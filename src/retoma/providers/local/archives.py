@@ -1,0 +1,116 @@
+"""Archives that are documents (DOCX, XLSX, PPTX, EPUB), opened with distrust and counted while they are read."""
+
+from __future__ import annotations
+
+import posixpath
+import stat
+import zipfile
+import zlib
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from lxml import etree  # type: ignore[import-untyped]  # it has no types
+
+from retoma.providers.local import limits, markup
+from retoma.providers.local.errors import ArchiveLimits, DocumentDamaged, DocumentEncrypted
+
+_BLOCK = 65_536
+_SEND_AGAIN = "Open it in the program that made it, save it anew, and send it again."
+
+
+class Archive:
+    """A zip file whose members are read, whole, within the limits; nothing is ever written to disk."""
+
+    def __init__(self, path: Path) -> None:
+        self.name = path.name
+        self._size = max(1, path.stat().st_size)
+        self._unpacked = 0
+        try:
+            self._zip = zipfile.ZipFile(path)
+        except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
+            raise self._damaged(error) from error
+        try:
+            self._check_members()
+        except BaseException:
+            self._zip.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._zip.close()
+
+    def __contains__(self, member: str) -> bool:
+        return member in self._zip.NameToInfo
+
+    def read(self, member: str) -> bytes:
+        """The bytes of *member*."""
+        blocks = []
+        try:
+            with self._zip.open(member) as packed:
+                while block := packed.read(_BLOCK):
+                    self._count(len(block))
+                    blocks.append(block)
+        except KeyError as error:
+            raise DocumentDamaged(f"{self.name} has no part {member}.", next=_SEND_AGAIN) from error
+        except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError) as error:
+            raise self._damaged(error) from error
+        return b"".join(blocks)
+
+    def xml(self, member: str) -> etree._Element:
+        """The root element of *member*."""
+        return markup.parse(self.read(member), f"{member} of {self.name}")
+
+    def relations(self, member: str) -> dict[str, str]:
+        """What *member* points to, by id; only parts of this archive."""
+        folder, file = posixpath.split(member)
+        if (relations := f"{folder}/_rels/{file}.rels".lstrip("/")) not in self:
+            return {}
+        return {
+            each.get("Id", ""): self.resolve(member, each.get("Target", ""))
+            for each in self.xml(relations)
+            if each.get("TargetMode") != "External"
+        }
+
+    @staticmethod
+    def resolve(member: str, target: str) -> str:
+        """The member that *target* means when *member* says it."""
+        return posixpath.normpath(posixpath.join("/", posixpath.dirname(member), target)).lstrip("/")
+
+    def check_markup(self) -> None:
+        """Read everything once within the limits, for a library that will read it again without them."""
+        for member in self._zip.namelist():
+            content = self.read(member)
+            if member.endswith((".xml", ".rels", ".vml")):
+                markup.refuse_declarations(content, f"{member} of {self.name}")
+
+    def _check_members(self) -> None:
+        members = self._zip.infolist()
+        if len(members) > limits.MEMBERS:
+            raise self._too_much(f"has {len(members):,} files in it, and {limits.MEMBERS:,} is the limit")
+        for each in members:
+            if each.filename.startswith(("/", "\\")) or ".." in each.filename.replace("\\", "/").split("/"):
+                raise self._too_much(f"holds a file that points out of it: {each.filename[:80]!r}")
+            if stat.S_ISLNK(each.external_attr >> 16):
+                raise self._too_much(f"holds a symbolic link: {each.filename[:80]!r}")
+            if each.flag_bits & 0x1:
+                raise DocumentEncrypted(
+                    f"{self.name} has a password.", next="Save it without the password and send it again."
+                )
+
+    def _count(self, read: int) -> None:
+        self._unpacked += read
+        if self._unpacked > limits.UNPACKED:
+            raise self._too_much(f"unpacks to more than {limits.UNPACKED:,} bytes")
+        if self._unpacked > limits.RATIO_FROM and self._unpacked > self._size * limits.RATIO:
+            raise self._too_much(f"unpacks to more than {limits.RATIO} times its {self._size:,} bytes")
+
+    def _too_much(self, what: str) -> ArchiveLimits:
+        return ArchiveLimits(f"{self.name} {what}.", next="No document needs that; find out where it comes from.")
+
+    def _damaged(self, error: Exception) -> DocumentDamaged:
+        return DocumentDamaged(f"{self.name} is a damaged archive: {error}.", next=_SEND_AGAIN)

@@ -1,0 +1,158 @@
+"""The reader of documents that needs no key and no network. Every parser runs in a child process of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from retoma.errors import IsolatedCrash, IsolatedMemory, IsolatedTimeout
+from retoma.isolate import Isolated
+from retoma.providers import Extraction, Usage
+from retoma.providers.local import limits
+from retoma.providers.local.errors import (
+    DocumentDamaged,
+    DocumentEmpty,
+    OcrUnavailable,
+    ParserCrashed,
+    ParserMemory,
+    ParserTimeout,
+    TypeMismatch,
+)
+from retoma.providers.local.kinds import TEXTS, detect
+from retoma.providers.local.readers import OCR_OF_PAGES, READERS, read
+from retoma.providers.local.trail import Trail, trail
+
+_PICTURES = ("png", "jpg", "tiff")
+_UNHARMED = "The worker and the other documents are unharmed."
+
+
+class LocalExtractor:
+    """Reads documents here. *readers* replaces or adds who reads a kind: ``{"pdf": ["mine:read"]}``."""
+
+    provider = "local"
+
+    def __init__(self, *, readers: Mapping[str, Sequence[str]] | None = None) -> None:
+        self._readers: Mapping[str, Sequence[str]] = {**READERS, **(readers or {})}
+
+    async def extract(self, file: Path, *, kind: str, timeout: float) -> Extraction:
+        """What *file* says, and in *reader* who got it; raises a DocumentUnreadable when nobody did.
+
+        The *timeout* is for the work of all readers together; the wait for a free child process is not counted.
+        """
+        found = await asyncio.to_thread(detect, file)
+        if kind != found and not (kind in TEXTS and found in TEXTS):
+            raise TypeMismatch(
+                f"{file.name} was said to be {kind} and is {found}.", next=f"Ask for it to be read as {found}."
+            )
+        sitting = _Sitting(file, timeout)
+        extraction = await sitting.ask(self._readers[kind], pictures=kind in _PICTURES)
+        extraction = await _with_scans(sitting, extraction)
+        if not extraction.text.strip():
+            raise DocumentEmpty(
+                f"{file.name} was read by {extraction.reader}, and there is no text in it.",
+                next="If a person can read something in it, print it to a PDF and send that.",
+                reader=extraction.reader,
+            )
+        return replace(extraction, usage=Usage(units=len(extraction.pages)))
+
+
+async def _with_scans(sitting: _Sitting, extraction: Extraction) -> Extraction:
+    """*extraction* with the text of its pages that are pictures."""
+    scans = [page.number for page in extraction.pages if page.source == "scan"]
+    if not scans:
+        return extraction
+    try:
+        reading = await sitting.ask([OCR_OF_PAGES], pictures=True, numbers=scans)
+    except OcrUnavailable:
+        if not extraction.text.strip():
+            raise
+        # A cover or a photograph must not cost a whole book; such a page keeps its source "scan".
+        return replace(extraction, reader=f"{extraction.reader}, without OCR")
+    read_again = {page.number: page for page in reading.pages}
+    return replace(
+        extraction,
+        pages=tuple(read_again.get(page.number, page) for page in extraction.pages),
+        reader=f"{extraction.reader}+{reading.reader}",
+    )
+
+
+class _Sitting:
+    """One document and the readers that are asked about it, one after the other, until one has read it."""
+
+    def __init__(self, file: Path, seconds: float) -> None:
+        self._file = file
+        self._seconds = seconds
+        self._left = seconds
+        self._crashes: list[ParserCrashed] = []
+        self._damages: list[DocumentDamaged] = []
+
+    async def ask(self, readers: Sequence[str], *, pictures: bool, **more: Any) -> Extraction:
+        """What the first of *readers* says that can; a second crash is the last."""
+        waiting, before = list(readers), len(self._crashes)
+        while waiting:
+            place = waiting.pop(0)
+            try:
+                reading = await self._ask(place, pictures=pictures, **more)
+                crashed = "".join(f", after {crash.reader} had crashed" for crash in self._crashes[before:])
+                return replace(reading, reader=f"{reading.reader}{crashed}")
+            except DocumentDamaged as damage:
+                self._damages.append(damage)
+            except ParserCrashed as crash:
+                self._crashes.append(crash)
+                if len(self._crashes) > 1:
+                    raise self._quarantined() from crash
+                waiting = waiting or [place]  # once more: it may have been the machine and not the file
+        raise self._given_up()
+
+    async def _ask(self, place: str, *, pictures: bool, **more: Any) -> Extraction:
+        megabytes = limits.OCR_MEGABYTES if pictures else limits.READ_MEGABYTES
+        with trail() as mark:
+            try:
+                isolated = Isolated(read, seconds=max(0.1, self._left), megabytes=megabytes)
+                reading: Extraction = await isolated.run(place, self._file, mark, **more)
+                return reading
+            except (IsolatedCrash, IsolatedTimeout, IsolatedMemory) as failure:
+                raise self._failed(failure, mark, place) from failure
+            finally:
+                self._left -= mark.seconds
+
+    def _failed(
+        self, failure: IsolatedCrash | IsolatedTimeout | IsolatedMemory, mark: Trail, place: str
+    ) -> ParserCrashed | ParserTimeout | ParserMemory:
+        reader, page = mark.last
+        reader = reader or place
+        where = f"{reader} on page {page} of {self._file.name}" if page else f"{reader} on {self._file.name}"
+        evidence: dict[str, Any] = {"reader": reader, "page": page, "signal": failure.signal}
+        match failure:
+            case IsolatedTimeout():
+                return ParserTimeout(
+                    f"{where} was still at work when the {self._seconds:g} s of this document were over.",
+                    next=f"{_UNHARMED} Allow more time if it is an honest document.",
+                    **evidence,
+                )
+            case IsolatedMemory():
+                peak = f" ({failure.peak_megabytes:.0f} MB in use)" if failure.peak_megabytes else ""
+                return ParserMemory(
+                    f"{where} wanted more memory than it may have{peak}.", next=f"{_UNHARMED} Split it.", **evidence
+                )
+            case _:
+                died = f"signal {failure.signal}" if failure.signal else f"exit code {failure.child_exit_code}"
+                return ParserCrashed(f"{where} died by {died}.", next=_UNHARMED, **evidence)
+
+    def _quarantined(self) -> ParserCrashed:
+        first, second = self._crashes
+        return ParserCrashed(
+            f"{first.message} Then {second.message}",
+            next=f"{_UNHARMED} Do not send this file again; find another copy, or print it to a new PDF.",
+            reader=second.reader,
+            page=second.page,
+            signal=second.signal,
+        )
+
+    def _given_up(self) -> DocumentDamaged:
+        *_, last = self._damages
+        told = " Then: ".join(dict.fromkeys(damage.message for damage in self._damages))
+        return DocumentDamaged(told, next=last.next, reader=last.reader, page=last.page)

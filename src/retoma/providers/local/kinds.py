@@ -1,0 +1,157 @@
+"""Of which kind a file is, by its content: first bytes, last bytes, names inside. What it is called does not matter."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from pathlib import Path
+
+from retoma.providers.local.errors import DocumentEmpty, DocumentEncrypted, DocumentMissing, TypeUnknown
+
+KINDS = ("pdf", "docx", "xlsx", "pptx", "epub", "html", "csv", "txt", "png", "jpg", "tiff")
+TEXTS = ("txt", "csv", "html")
+"""Whoever is one of these can be read as any other."""
+
+_HEAD = 65_536
+_TAIL = 1_048_576
+_SAMPLE_LINES = 50
+
+# A name in the central directory of an archive, or in front of its file; 46 and 30 bytes from the signature.
+_PARTS = {
+    "docx": rb"word/document\.xml",
+    "xlsx": rb"xl/workbook\.xml",
+    "pptx": rb"ppt/presentation\.xml",
+    "epub": rb"META-INF/container\.xml",
+}
+_MEMBER = rb"(?:PK\x01\x02.{42}|PK\x03\x04.{26})"
+
+_FOREIGN = {
+    b"{\\rtf": ("an RTF document", "Save it as .docx or .pdf."),
+    b"PK\x03\x04": (
+        "an archive that was cut off, or holds no document of ours",
+        "Send it again, or send what is in it.",
+    ),
+    b"Rar!": ("a RAR archive", "Unpack it and send the documents in it."),
+    b"7z\xbc\xaf": ("a 7-Zip archive", "Unpack it and send the documents in it."),
+    b"\x1f\x8b": ("a gzip archive", "Unpack it and send the documents in it."),
+    b"GIF8": ("a GIF picture", "Save it as .png."),
+    b"RIFF": ("a sound, a film or a WebP picture", "Save pictures as .png."),
+    b"\x7fELF": ("a program", "Send a document."),
+    b"MZ": ("a program", "Send a document."),
+}
+_OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+_MAGIC = {
+    "pdf": re.compile(rb".{0,1019}%PDF-", re.DOTALL),
+    "png": re.compile(rb"\x89PNG\r\n\x1a\n.{4}IHDR", re.DOTALL),
+    "jpg": re.compile(rb"\xff\xd8\xff"),
+    "tiff": re.compile(rb"II\*\0|MM\0\*"),
+}
+_HTML = re.compile(r"<!doctype html|<html[\s>]|<(body|table|div|h1|p)[\s>].*</\1\s*>", re.IGNORECASE | re.DOTALL)
+_CONTROLS = re.compile("[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
+
+
+def detect(file: Path) -> str:
+    """The kind of *file*, one of KINDS; raises when it is empty, locked or of no kind that we read."""
+    head, tail = _ends(file)
+    if not head:
+        raise DocumentEmpty(f"{file.name} has 0 bytes.", next="Was the upload or the copy cut off? Send it again.")
+    if kind := _by_magic(head, tail) or _by_text(head):
+        return kind
+    if head.startswith(_OLE):
+        raise _ole(file, head + tail)
+    what, advice = next(
+        (told for magic, told in _FOREIGN.items() if head.startswith(magic)),
+        (f"of no kind that we know; it begins with {head[:8].hex(' ')}", f"We read {', '.join(KINDS)}."),
+    )
+    raise TypeUnknown(f"{file.name} is {what}.", next=advice)
+
+
+def _ends(file: Path) -> tuple[bytes, bytes]:
+    """The first and the last bytes; the same ones when it is short."""
+    if not file.is_file():  # a pipe or a device would be waited for
+        raise DocumentMissing(f"There is no file {file.name}.", next="Was it moved or removed? Send it again.")
+    try:
+        with file.open("rb") as opened:
+            head = opened.read(_HEAD)
+            opened.seek(max(0, opened.seek(0, io.SEEK_END) - _TAIL))
+            return head, opened.read(_TAIL)
+    except OSError as error:
+        raise DocumentMissing(f"{file.name} cannot be opened: {error.strerror}.", next="Who may read it?") from error
+
+
+def _by_magic(head: bytes, tail: bytes) -> str | None:
+    for kind, magic in _MAGIC.items():
+        if magic.match(head):
+            return kind
+    if b"PK\x01\x02" in tail or head.startswith(b"PK\x03\x04"):
+        for kind, part in _PARTS.items():
+            if re.search(_MEMBER + part, tail, re.DOTALL) or re.search(_MEMBER + part, head, re.DOTALL):
+                return kind
+    # A PDF that lost its head can often be repaired; its tail gives it away.
+    if b"startxref" in tail[-2048:] and b"%%EOF" in tail[-2048:]:
+        return "pdf"
+    return None
+
+
+def _by_text(head: bytes) -> str | None:
+    text = decode(head, cut=len(head) == _HEAD)
+    if text is None:
+        return None
+    if _HTML.search(text):
+        return "html"
+    return "csv" if delimiter(text) else "txt"
+
+
+def decode(content: bytes, *, cut: bool = False) -> str | None:
+    """The text of *content*, or nothing when it is none.
+
+    A byte order mark decides (UTF-8, UTF-16). Without one it is UTF-8 when all of it is valid UTF-8, and else
+    Windows-1252, which is what older Portuguese and English files are in. Control characters make it no text.
+    *cut* says that the end is missing, so that half a character there is no fault.
+    """
+    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
+        encodings = ["utf-16"]
+        content = content[: len(content) & ~1] if cut else content
+    elif content.startswith(b"\xef\xbb\xbf"):
+        encodings = ["utf-8-sig"]
+    else:
+        encodings = ["utf-8", "cp1252"]
+    for encoding in encodings:
+        try:
+            text = content.decode(encoding)
+        except UnicodeDecodeError as error:
+            if not (cut and encoding.startswith("utf-8") and error.start > len(content) - 4):
+                continue
+            text = content[: error.start].decode(encoding)
+        return None if _CONTROLS.search(text) else text
+    return None
+
+
+def delimiter(text: str) -> str | None:
+    """What parts the columns of *text*, when all its first lines have the same number of them, two or more."""
+    lines = [line for line in text.splitlines()[:_SAMPLE_LINES] if line.strip()]
+    if len(lines) < 2:  # noqa: PLR2004  # one line is a table of nothing
+        return None
+    for sign in (";", "\t", "|", ","):
+        # Prose has commas too, but hardly the same number in each of three lines.
+        if sign == "," and len(lines) < 3:  # noqa: PLR2004  # as said
+            continue
+        try:
+            widths = {len(row) for row in csv.reader(lines, delimiter=sign)}
+        except csv.Error:
+            continue
+        if len(widths) == 1 and widths.pop() > 1:
+            return sign
+    return None
+
+
+def _ole(file: Path, content: bytes) -> DocumentEncrypted | TypeUnknown:
+    if "EncryptedPackage".encode("utf-16-le") in content:
+        return DocumentEncrypted(
+            f"{file.name} is an Office document with a password.",
+            next="Save it without the password and send it again.",
+        )
+    return TypeUnknown(
+        f"{file.name} is of an Office before 2007, or a mail or a program set.", next="Save it as .docx, .xlsx or .pdf."
+    )

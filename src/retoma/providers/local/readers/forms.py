@@ -1,0 +1,77 @@
+"""What was filled into the form of a PDF: it is no part of the page's own text, and people read it all the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pikepdf
+
+from retoma.providers import Extraction, Field, Page
+from retoma.providers.local import limits, markup
+
+_DEPTH = 16
+
+
+def fields_of(pdf: pikepdf.Pdf) -> tuple[Field, ...]:
+    """Names and values of the fields that have one, and the page each stands on."""
+    form = pdf.Root.get("/AcroForm")
+    roots = form.get("/Fields") if isinstance(form, pikepdf.Dictionary) else None
+    if not isinstance(roots, pikepdf.Array):
+        return ()
+    pages = {
+        annotation.objgen: number
+        for number, page in enumerate(pdf.pages, start=1)
+        for annotation in _listed(page.obj.get("/Annots"))
+    }
+    found = []
+    for name, value, widgets in _filled(roots, "", "", _DEPTH):
+        page = next((pages[widget.objgen] for widget in widgets if widget.objgen in pages), 1)
+        found.append(Field(name=name, value=value, confidence=1.0, page=page))
+        if len(found) == limits.OUTLINE:
+            break
+    return tuple(found)
+
+
+def with_fields(reading: Extraction, fields: Sequence[Field]) -> Extraction:
+    """*reading* with *fields*, each also as a line below the text of its page."""
+    if not fields:
+        return reading
+    pages = [_with_lines(page, [field for field in fields if field.page == page.number]) for page in reading.pages]
+    return replace(reading, pages=tuple(pages), fields=tuple(fields))
+
+
+def _with_lines(page: Page, fields: Sequence[Field]) -> Page:
+    if not fields:
+        return page
+    lines = [f"{field.name}: {field.value}" for field in fields]
+    # A page that shows nothing but its form has been read by this.
+    return replace(page, text=markup.clean("\n".join([page.text, *lines])), source="text")
+
+
+def _filled(nodes: Any, above: str, value: str, depth: int) -> Iterator[tuple[str, str, list[Any]]]:
+    for node in _listed(nodes):
+        own = node.get("/T")
+        name = ".".join(filter(None, (above, str(own) if own is not None else "")))
+        said = _value(node.get("/V")) or value
+        kids = _listed(node.get("/Kids"))
+        parts = [kid for kid in kids if "/T" in kid]
+        if parts and depth:
+            yield from _filled(parts, name, said, depth - 1)
+        elif said:
+            yield markup.clean(name) or "?", said, kids or [node]
+
+
+def _listed(found: Any) -> list[Any]:
+    if not isinstance(found, pikepdf.Array | list):
+        return []
+    return [each for each in found if isinstance(each, pikepdf.Dictionary)][: limits.OUTLINE]
+
+
+def _value(found: Any) -> str:
+    if isinstance(found, pikepdf.String):
+        return " ".join(markup.clean(str(found)).split())
+    if isinstance(found, pikepdf.Name):
+        return "" if found == "/Off" else str(found).removeprefix("/")
+    return ""
