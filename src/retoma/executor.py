@@ -104,6 +104,7 @@ class Executor:
             claims = await self._claiming.claim(self.at_once)
             self._take(claims)
             if not claims and not self._running and not self._ready:
+                await self._desk.settled()
                 await self.ledger.settled()
                 return
             while self._running:

@@ -88,7 +88,9 @@ class Limiter:
                 await self._database.all(limits.put(name, requests=None, tokens=None, at_once=None, keep=True))
                 rows = await self._database.all(query)
             got = rows[0]
-            purse.requests, purse.tokens, purse.places, purse.seated = got.requests, got.tokens, got.places, got.seated
+            purse.requests += got.requests
+            purse.tokens += got.tokens
+            purse.places, purse.seated = got.places, got.seated
             purse.fresh_until = time.monotonic() + _FRESH
             return got.wait
 

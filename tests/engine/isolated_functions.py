@@ -139,6 +139,7 @@ def leak(megabytes: int) -> int:
 @isolated(seconds=20, megabytes=512)
 def touch_and_crash(megabytes: int) -> None:
     kept.append(b"x" * (megabytes * 1_048_576))
+    time.sleep(0.5)  # long enough to be seen, also on a busy machine
     ctypes.string_at(0)
 
 

@@ -4,7 +4,11 @@
 -- Refill by the time that has passed, then give what is asked for, or say how long to wait. A bucket holds a
 -- twentieth of a minute's allowance, and one request at least; it is refilled with the rest, so that no minute sees
 -- more than is allowed. A provider that cools is not asked at all; one that failed too often is asked by one probe at a time.
-with held as materialized (
+with locked as materialized (
+    -- First the lock, then the clock: who waited for another must not be refilled for the time that one was.
+    select bucket.* from retoma.limits as bucket where bucket.name = %(name)s::text for no key update
+),
+held as materialized (
     select bucket.*,
            least(pace.most, bucket.requests_left + pace.per_second * passed.seconds) as requests_now,
            pace.per_second,
@@ -17,7 +21,7 @@ with held as materialized (
                and permit.worker_id <> %(worker_id)s::bigint
                and worker.stopped_at is null
                and worker.lease_expires_at > now()) as others
-      from retoma.limits as bucket
+      from locked as bucket
      cross join lateral (
            select extract(epoch from greatest(clock_timestamp() - bucket.refilled_at, interval '0'))::float8
                       as seconds) as passed
@@ -25,8 +29,6 @@ with held as materialized (
            select greatest(1, bucket.requests * 0.05)::float8 as most,
                   greatest(bucket.requests - greatest(1, bucket.requests * 0.05), bucket.requests * 0.5)::float8 / 60
                       as per_second) as pace
-     where bucket.name = %(name)s::text
-       for no key update of bucket
 ),
 judged as materialized (
     select held.*,
