@@ -185,3 +185,17 @@ def test_a_key_that_is_limited_to_other_pipelines_does_not_see_the_batch(house: 
     key = house.key("read", pipelines=("stumble",))
 
     assert house.get(f"/batches/{id}", headers=key).status_code == 404
+
+
+def test_the_events_of_many_batches_are_read_each_after_its_own_number(house: Any) -> None:
+    one, two = make(house), make(house)
+
+    first = house.get(f"/events?batch={one}&batch={two}:1").json()
+    assert [(each["batch_id"], each["seq"]) for each in first["events"]] == [(one, 1), (one, 2), (two, 2)]
+    assert first["last"] == [f"{one}:2", f"{two}:2"]
+    house.work()
+    rest = house.get("/events?" + "&".join(f"batch={each}" for each in first["last"])).json()
+    assert {each["kind"] for each in rest["events"]} == {"running", "jobs", "completed"}
+    assert house.get("/events?batch=999").status_code == 404
+    assert house.get("/events?batch=x").status_code == 422
+    assert house.get("/events").status_code == 422

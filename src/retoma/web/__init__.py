@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
 
 from retoma.app import Retoma
-from retoma.web import batches, calls, jobs, probes, problems, queues, schedules, system, workers
+from retoma.web import batches, calls, events, jobs, probes, problems, queues, schedules, system, workers
 from retoma.web.headers import dressed
 from retoma.web.problems import Refusal
 from retoma.web.stream import Newsroom
@@ -21,7 +21,7 @@ from retoma.web.visits import Place, refuse_strange_hosts
 
 __all__ = ["router", "site"]
 
-NOUNS = (batches, jobs, calls, queues, workers, schedules, system)
+NOUNS = (batches, events, jobs, calls, queues, workers, schedules, system)
 _WORTH_COMPRESSING = 1000
 
 
