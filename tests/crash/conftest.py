@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
@@ -26,8 +27,14 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.fixture
 def figure(request: pytest.FixtureRequest) -> Callable[[str, object], None]:
-    """Write a figure down with the test's report (record_property, without its quarrel with JUnit)."""
-    return lambda name, value: request.node.user_properties.append((name, value))
+    """Write a figure down with the test's report (record_property, without its quarrel with JUnit), as plain JSON: the
+    report goes from process to process.
+    """
+
+    def write(name: str, value: object) -> None:
+        request.node.user_properties.append((name, json.loads(json.dumps(value, default=str))))
+
+    return write
 
 
 @pytest.fixture
