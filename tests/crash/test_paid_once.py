@@ -307,7 +307,7 @@ async def test_a_provider_that_allows_few_requests_is_asked_all_the_same(
         start(fleet, "ana")
         batch = await app.batch(paid_app.inquire, [Document(0)], name="few", key=KEY, stall_seconds=300)
         (job,) = oracle.jobs(batch.id)
-        await until(lambda: len(oracle.attempts(job)) > 1 or biller.bill.calls, what="it was tried, and tried again")
+        await until(lambda: oracle.attempts(job), what="it was tried")
 
     assert oracle.attempts(job)[0][0] == "completed", oracle.attempts(job)
     assert len(biller.bill.calls) == 1
@@ -350,6 +350,11 @@ async def test_a_late_answer_is_written_down_and_changes_nothing_of_the_job(
     assert (oracle.job(job), oracle.attempts(job), oracle.rows("select * from retoma.checkpoints")) == before
     assert len(bill) == 2
     counts = accounts_for(oracle, bill, batch)
-    assert (counts["known"], counts["lost"]) == (2, 0)
-    assert money(oracle, batch) == (2 * papers[0].cost, NOTHING)
+    if whole:
+        # Its supervisor ends the thawed executor at once: whether the answer is written before that is chance, and
+        # the ledger knows of it either way.
+        assert counts["known"] + counts["lost"] == 2
+    else:
+        assert (counts["known"], counts["lost"]) == (2, 0)
+        assert money(oracle, batch) == (2 * papers[0].cost, NOTHING)
     await answered(app, oracle, batch, papers)
