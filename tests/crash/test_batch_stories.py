@@ -99,13 +99,15 @@ async def test_2000_documents_whose_worker_is_killed_at_80_go_on_by_themselves_a
         done, taken = len(oracle.jobs(batch.id, "completed")), [job for (job,) in oracle.rows(held, batch.id)]
         await until_state(oracle, batch, "completed", seconds=120)
 
+    # What the dead had already said to the server was still written: such a job is done, not lost.
+    lost = [job for job in taken if oracle.attempts(job)[0][0] != "completed"]
     assert done < 1000
-    assert taken
+    assert lost
     figure("killed_at", done)
-    figure("recovery_seconds", round(max(oracle.queued_again(taken)) - killed, 3))
+    figure("recovery_seconds", round(max(oracle.queued_again(lost)) - killed, 3))
     assert len(seen) > 20
-    assert {oracle.attempts(job)[0][0] for job in taken} == {"lost"}
-    assert all(oracle.job(job)[2] == 2 for job in taken)
+    assert {oracle.attempts(job)[0][0] for job in lost} == {"lost"}
+    assert all(oracle.job(job)[2] == 2 for job in lost)
     assert await turns_of(app, batch.id) == [RUN, ("completed", None)]
     assert (await app.get_batch(batch.id)).resumes == 0
     assert oracle.again() <= oracle.lost()

@@ -42,8 +42,18 @@ class Measured:
         self._provider = provider
         self._size = 0
         self._hash = hashlib.sha256()
+        self.broken: Exception | None = None
+        """What stopped the content half-way; a store that fails to tidy up after it must not hide it."""
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
+        try:
+            async for piece in self._counted():
+                yield piece
+        except Exception as error:
+            self.broken = error
+            raise
+
+    async def _counted(self) -> AsyncIterator[bytes]:
         async for piece in self._content:
             self._size += len(piece)
             if self._most is not None and self._size > self._most:

@@ -71,10 +71,16 @@ class S3Blobs:
         """Store *content*; all of it or nothing, refused when longer than *most* bytes."""
         checked(name, provider=self.provider)
         measured = Measured(content, name=name, most=most, provider=self.provider)
-        # No time-out for the whole: how long it takes is up to who gives the content.
-        await self._line.ask(
-            lambda store: store.put_async(name, measured, chunk_size=_PART, max_concurrency=2), timeout=None
-        )
+        # No time-out for the whole: how long it takes is up to who gives the content. One part at a time: an
+        # upload that is called off while a part is on its way may stay in the bucket half done.
+        try:
+            await self._line.ask(
+                lambda store: store.put_async(name, measured, chunk_size=_PART, max_concurrency=1), timeout=None
+            )
+        except ProviderError as error:
+            if measured.broken is None or measured.broken is error:
+                raise
+            raise measured.broken from error
         return measured.blob
 
     @asynccontextmanager
