@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from decimal import Decimal
-from typing import Any, Literal, TypedDict, TypeVar
+from typing import Any, Literal, TypedDict, TypeVar, cast
 
 from retoma import embedded, migrate
 from retoma.chores import CHORES
@@ -37,6 +37,7 @@ class Front:
                 raise ConfigurationError(f"Two pipelines are called {each.name!r}.", next="Rename one of them.")
             self.pipelines[each.name] = each
         known = {Settings: self.settings, **providers}
+        self.known = known
         self.providers = {name: _provided(each, known) for name, each in self.pipelines.items()}
         self._hinted: dict[str, float] = {}
 
@@ -49,6 +50,14 @@ class Front:
     def queues(self) -> list[str]:
         """The queues that the pipelines use."""
         return sorted({each.queue for each in self.pipelines.values()})
+
+    def provider(self, protocol: type[T]) -> T:
+        """Who provides *protocol* to the pipelines."""
+        if protocol not in self.known:
+            raise ConfigurationError(
+                f"Nobody provides a {protocol.__name__} here.", next=f"Pass providers={{{protocol.__name__}: ...}}."
+            )
+        return cast(T, self.known[protocol])
 
     def pipeline(self, name: str) -> Pipeline[Any, Any]:
         """The pipeline of that name."""
@@ -105,7 +114,7 @@ def _provided(pipeline: Pipeline[Any, Any], providers: Mapping[type, object]) ->
                 next=f"Pass providers={{{kind}: ...}} to Retoma.",
             )
         found[name] = providers[wanted]
-    return found
+    return found | {name: providers[wanted] for name, wanted in pipeline.likes.items() if wanted in providers}
 
 
 def keys_of(key: str | Callable[[Any], str] | None) -> Callable[[Any], str | None]:

@@ -16,7 +16,7 @@ from retoma.database import check_version, checked, connection_options, explain_
 from retoma.errors import SchemaMismatch
 from retoma.settings import Settings
 
-HEAD = "0004"
+HEAD = "0007"
 """The revision this program was written for."""
 
 _LOCK = 7_368_021_115

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import re
+import types
 import typing
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
@@ -42,6 +43,8 @@ class Pipeline(Generic[I, O]):
     input: Codec[I] = field(repr=False)
     output: Codec[O] = field(repr=False)
     needs: Mapping[str, Any] = field(repr=False)
+    likes: Mapping[str, Any] = field(repr=False)
+    """As *needs*, for keywords with a default: they are given when somebody provides them."""
 
     def __call__(self, input: I, run: Run | SyncRun, /, **providers: Any) -> Any:
         """The plain function."""
@@ -80,7 +83,7 @@ def pipeline(
     _check(name, queue or name, times, lane=lane, lane_at_once=lane_at_once)
 
     def define(handler: Callable[..., Any]) -> Pipeline[Any, Any]:
-        given, kind, needs, result = _signature(name, handler)
+        given, kind, needs, likes, result = _signature(name, handler)
         is_async = asyncio.iscoroutinefunction(handler)
         if is_async == (kind is SyncRun):
             raise ConfigurationError(
@@ -103,6 +106,7 @@ def pipeline(
             input=codec_of(given),
             output=codec_of(result),
             needs=needs,
+            likes=likes,
         )
 
     return typing.cast(_Definition, define)
@@ -132,8 +136,8 @@ def _check(
         )
 
 
-def _signature(name: str, handler: Callable[..., Any]) -> tuple[Any, Any, dict[str, Any], Any]:
-    """The annotations of a handler: input, kind of run, providers by keyword, result."""
+def _signature(name: str, handler: Callable[..., Any]) -> tuple[Any, Any, dict[str, Any], dict[str, Any], Any]:
+    """The annotations of a handler: input, kind of run, providers by keyword (needed, and liked), result."""
     try:
         hints = typing.get_type_hints(handler, include_extras=True)
     except Exception as error:
@@ -152,4 +156,12 @@ def _signature(name: str, handler: Callable[..., Any]) -> tuple[Any, Any, dict[s
             next="For example: async def classify(document: Document, run: Run, *, chat: Chat) -> Label.",
         )
     needs = {each.name: hints[each.name] for each in keywords if each.default is inspect.Parameter.empty}
-    return hints[places[0].name], hints[places[1].name], needs, hints.get("return", Any)
+    likes = {each.name: _without_none(hints[each.name]) for each in keywords if each.name not in needs}
+    return hints[places[0].name], hints[places[1].name], needs, likes, hints.get("return", Any)
+
+
+def _without_none(annotation: Any) -> Any:
+    """The type that may also be None, without the None."""
+    kinds = [each for each in typing.get_args(annotation) if each is not types.NoneType]
+    optional = typing.get_origin(annotation) in (typing.Union, types.UnionType) and len(kinds) == 1
+    return kinds[0] if optional else annotation

@@ -85,7 +85,6 @@ def test_a_worker_of_some_queues_leaves_the_others_alone(
 @pytest.mark.parametrize(
     ("args", "told"),
     [
-        ((), "Nobody said which program to use."),
         (("--app", "no_such_module:app"), "There is no module 'no_such_module'"),
         (("--app", "retoma.errors:app"), "is not a Retoma app"),
     ],
@@ -128,12 +127,12 @@ def test_up_makes_the_tables_works_and_ends_with_ctrl_c(command: Command, empty_
     assert up.wait(timeout=30) == 0
 
 
-def test_up_without_a_program_serves_the_small_pipeline_of_the_demo(command: Command, tmp_path: Path) -> None:
+def test_up_serves_a_program_until_it_is_told_to_stop(command: Command, tmp_path: Path) -> None:
     text = tmp_path / "note.txt"
     text.write_text("O contrato tem uma multa, e a multa do contrato tem um prazo.")
-    up = command.start("up", **QUICK)
-    until((tmp_path / "home" / "secret.json").exists)
     program = "retoma.demo.program:app"
+    up = command.start("up", "--app", program, **QUICK)
+    until((tmp_path / "home" / "secret.json").exists)
 
     queued = command("enqueue", "--app", program, "study-text", json.dumps({"path": str(text)}))
     assert queued.stdout == "1\n", queued.stderr

@@ -16,11 +16,13 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+READY = "retoma.pipelines:app"
+
 app_option = click.option(
     "--app",
     "reference",
     metavar="MODULE:ATTRIBUTE",
-    help="Your program, such as myapp:app or path/to/myapp.py:app (RETOMA_APP).",
+    help="Your program, such as myapp:app or path/to/myapp.py:app (RETOMA_APP); else the ready pipelines.",
 )
 
 
@@ -46,13 +48,7 @@ def ask(question: Callable[[Retoma], Awaitable[T]]) -> T:
 
 
 def reference_of(given: str | None) -> str:
-    """Where the user's program is: on the command line, else in RETOMA_APP."""
-    from retoma.errors import ConfigurationError
+    """Where the program is: on the command line, else in RETOMA_APP, else the ready pipelines are it."""
     from retoma.settings import Settings
 
-    found = given or Settings.load().app
-    if not found:
-        raise ConfigurationError(
-            "Nobody said which program to use.", next="--app myapp:app, or set RETOMA_APP=myapp:app."
-        )
-    return found
+    return given or Settings.load().app or READY

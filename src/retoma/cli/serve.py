@@ -31,17 +31,11 @@ def serve(reference: str | None, host: str, port: int | None, hosts: tuple[str, 
     """Serve the API over HTTP until told to stop.
 
     Only this machine can reach it, unless --host says otherwise; then callers must hold a key (retoma key create, or
-    RETOMA_API_KEY). Without a program jobs can be looked at and acted on, and none can be queued.
+    RETOMA_API_KEY).
     """
-    settings = door.settings()
-    if found := reference or settings.app:
-        from retoma.find import find_app
+    from retoma.find import find_app
 
-        app = find_app(found)
-    else:
-        from retoma.app import Retoma
-
-        app = Retoma(settings=settings)
+    app = find_app(door.reference_of(reference))
     asyncio.run(_serve(app, host, USUAL_PORT if port is None else port, hosts))
 
 

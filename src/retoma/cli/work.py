@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_DEMO = "retoma.demo.program:app"
-
 
 def _how_to_work(command: F) -> F:
     """The options that worker and up have in common."""
@@ -56,9 +54,9 @@ def up(reference: str | None, port: int | None, **options: Any) -> None:
     """Start all that a program needs on this machine: database, tables, API and a worker; Ctrl-C ends all of it.
 
     The database is the one of DATABASE_URL, or an embedded PostgreSQL that stops with its last user. Without --app
-    the small pipeline of the demo is served, so that there is something to try.
+    the ready pipelines are served.
     """
-    asyncio.run(_work(reference or door.settings().app or _DEMO, options, upgrade=True, beside=_api(port)))
+    asyncio.run(_work(door.reference_of(reference), options, upgrade=True, beside=_api(port)))
 
 
 def _api(port: int | None) -> Callable[[Retoma], AbstractAsyncContextManager[None]]:
@@ -101,10 +99,6 @@ async def _work(
     log_to_stderr(level=settings.log_level, format=settings.log_format, label=label)
     await app.open(upgrade=upgrade)
     try:
-        if reference == _DEMO:
-            from retoma.demo.program import prepare
-
-            await prepare(app)
         if sys.stderr.isatty():
             _greet(app, reference, queues, label)
         async with beside(app):
@@ -117,9 +111,8 @@ def _greet(app: Retoma, reference: str, queues: list[str], label: str) -> None:
     pipelines = [name for name in app.front.own if not queues or app.front.pipelines[name].queue in queues]
     known = ", ".join(pipelines) or "nothing"
     show.talk(f"Worker {label} (process {os.getpid()}) works on {known} of {reference}. Ctrl-C drains and ends.")
-    if pipelines:
-        example = """'{"path": "README.md"}'""" if reference == _DEMO else "'…'"
-        show.talk(f"In another terminal: retoma enqueue --app {reference} {pipelines[0]} {example}")
+    if pipelines and reference != door.READY:
+        show.talk(f"In another terminal: retoma enqueue --app {reference} {pipelines[0]} '…'")
 
 
 @click.command()

@@ -1,0 +1,9 @@
+"""Classification: batches of documents, each told its kind (seed S0)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from retoma.pipeline import Pipeline
+
+PIPELINES: tuple[Pipeline[Any, Any], ...] = ()

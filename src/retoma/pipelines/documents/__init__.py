@@ -1,0 +1,9 @@
+"""Documents: uploaded, read, cut, embedded, found by what they mean (seed S4)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from retoma.pipeline import Pipeline
+
+PIPELINES: tuple[Pipeline[Any, Any], ...] = ()

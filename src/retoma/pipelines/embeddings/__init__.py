@@ -1,0 +1,9 @@
+"""Embeddings: texts by their content, each embedded once (seed S3)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from retoma.pipeline import Pipeline
+
+PIPELINES: tuple[Pipeline[Any, Any], ...] = ()

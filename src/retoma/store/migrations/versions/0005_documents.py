@@ -1,0 +1,14 @@
+"""Documents: files, what was read from them, and the pieces that are searched."""
+
+from retoma.store.migrations import run
+
+revision = "0005"
+down_revision = "0004"
+
+
+def upgrade() -> None:
+    run(__file__, "up")
+
+
+def downgrade() -> None:
+    run(__file__, "down")

@@ -1,0 +1,2 @@
+-- Classification: prompts, projects, their documents, and one result per document and batch.
+select 1;
