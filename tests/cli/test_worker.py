@@ -4,7 +4,6 @@ import json
 import signal
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import psycopg
 import pytest
@@ -122,21 +121,6 @@ def test_up_makes_the_tables_works_and_ends_with_ctrl_c(command: Command, empty_
     until(ready)
     assert command("enqueue", "--app", PROGRAM, "double", "4", **environment).stdout == "1\n"
     until(lambda: json.loads(command("job", "show", "1", "--json", **environment).stdout)["output"] == 8)
-    up.send_signal(signal.SIGINT)
-
-    assert up.wait(timeout=30) == 0
-
-
-def test_up_serves_a_program_until_it_is_told_to_stop(command: Command, tmp_path: Path) -> None:
-    text = tmp_path / "note.txt"
-    text.write_text("O contrato tem uma multa, e a multa do contrato tem um prazo.")
-    program = "retoma.demo.program:app"
-    up = command.start("up", "--app", program, **QUICK)
-    until((tmp_path / "home" / "secret.json").exists)
-
-    queued = command("enqueue", "--app", program, "study-text", json.dumps({"path": str(text)}))
-    assert queued.stdout == "1\n", queued.stderr
-    until(lambda: json.loads(command("job", "show", "1", "--json").stdout)["state"] == "completed")
     up.send_signal(signal.SIGINT)
 
     assert up.wait(timeout=30) == 0
