@@ -373,7 +373,7 @@ async def test_what_was_written_is_not_written_twice_when_the_answer_is_lost(
                 and (
                     "insert into retoma.checkpoints" in query.sql
                     if statement == "save"
-                    else query.sql == jobs.SQL["end"]
+                    else query.sql == jobs.SQL["end_alone"]
                 )
             ):
                 lost.append(rows)

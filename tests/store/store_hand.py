@@ -63,6 +63,7 @@ class Hand:
         self.pid = self.connection.info.backend_pid
         self._thread = ThreadPoolExecutor(1)
         self._waiting: Future[Any] | None = None
+        self.ending = jobs.end
 
     def close(self) -> None:
         if self._waiting is not None and not self._waiting.done():
@@ -180,7 +181,7 @@ class Hand:
         return claims[0]
 
     def end(self, worker_id: int, *endings: Ended) -> list[tuple[int, str]]:
-        return self.ask(jobs.end(worker_id, endings))
+        return self.ask(self.ending(worker_id, endings))
 
     def recover(self, *, limit: int = 20) -> list[Recovered]:
         return self.ask(jobs.recover(limit=limit))

@@ -464,6 +464,15 @@ class TestEnd:
         assert db.attempts(claim.id) == []
 
 
+class TestEndAlone(TestEnd):
+    """Every promise of ``end`` for jobs of no batch."""
+
+    @pytest.fixture
+    def db(self, db: Hand) -> Hand:
+        db.ending = jobs.end_alone
+        return db
+
+
 class TestEnded:
     def test_an_ending_whose_acknowledgement_was_lost_is_recognised(self, db: Hand) -> None:
         worker = db.hello()

@@ -106,7 +106,16 @@ def adopt(worker_id: int, token: UUID) -> Query[Claim]:
 
 def end(worker_id: int, endings: Sequence[Ended]) -> Query[tuple[int, str]]:
     """*endings* must come in the order of their jobs' ids: that is the order of the locks."""
-    params = {
+    return Query(SQL["end"], _id_and_state, _said(worker_id, endings))
+
+
+def end_alone(worker_id: int, endings: Sequence[Ended]) -> Query[tuple[int, str]]:
+    """As *end*, when none of the jobs belongs to a batch."""
+    return Query(SQL["end_alone"], _id_and_state, _said(worker_id, endings))
+
+
+def _said(worker_id: int, endings: Sequence[Ended]) -> dict[str, Any]:
+    return {
         "worker_id": worker_id,
         "ids": array([each.claim.id for each in endings]),
         "fences": array([each.claim.fence for each in endings]),
@@ -121,7 +130,6 @@ def end(worker_id: int, endings: Sequence[Ended]) -> Query[tuple[int, str]]:
         "signals": array([each.signals for each in endings]),
         "seconds": array([each.seconds for each in endings]),
     }
-    return Query(SQL["end"], _id_and_state, params)
 
 
 def ended(endings: Sequence[Ended]) -> Query[tuple[int, str]]:

@@ -263,50 +263,7 @@ select job.id, job.batch_id, job.queue, job.lane_id, job.pipeline, job.key, job.
 -- no attempt. A job that was asked to stop does not go back to the queue. A signal that came while the handler
 -- decided to wait wakes it at once. (Held by this worker, rather than state = 'running': it says the same, and
 -- keeps the planner on the primary key.)
-with said as materialized (
-    select said.*,
-           said.ending in ('completed', 'skipped', 'review', 'cancelled')
-               or said.ending = 'failed' and not said.again as final,
-           said.ending in ('postponed', 'waiting', 'released') as free
-      from unnest(%(ids)s::bigint[], %(fences)s::bigint[], %(endings)s::text[], %(again)s::boolean[],
-                  %(delays)s::float8[], %(untils)s::timestamptz[], %(outputs)s::text[], %(reasons)s::text[],
-                  %(errors)s::text[], %(steps)s::text[], %(signals)s::integer[], %(seconds)s::real[])
-           as said (id, fence, ending, again, delay, until, output, reason, error, step, signals, seconds)
-),
-ended as (
-    update retoma.jobs as job
-       set state = case when said.final then said.ending
-                        when not said.free and job.attempt >= job.max_attempts then 'failed'
-                        when job.cancel_requested_at is not null then 'cancelled'
-                        else 'queued'
-                   end,
-           reason = said.reason,
-           run_at = case when said.final or not said.free and job.attempt >= job.max_attempts then job.run_at
-                         when said.ending = 'waiting' and job.signals > said.signals then now()
-                         else coalesce(said.until, now() + make_interval(secs => said.delay), job.run_at)
-                    end,
-           attempt = job.attempt - said.free::integer,
-           worker_id = null,
-           claim_token = null,
-           finished_at = case when said.final
-                                or not said.free and job.attempt >= job.max_attempts
-                                or job.cancel_requested_at is not null
-                              then now() end,
-           output = said.output::json,
-           error = said.error
-      from said
-     where job.id = said.id
-       and job.fence = said.fence
-       and job.worker_id = %(worker_id)s::bigint
-    returning job.id, job.batch_id, job.key, job.state, job.attempt + said.free::integer as attempt,
-              job.claimed_at, said.fence, said.ending, said.reason, said.error, said.step, said.seconds
-),
-written as (
-    insert into retoma.attempts (job_id, fence, attempt, worker_id, ending, reason, error, step, claimed_at, seconds)
-    select ended.id, ended.fence, ended.attempt, %(worker_id)s::bigint, ended.ending, ended.reason, ended.error,
-           ended.step, ended.claimed_at, ended.seconds
-      from ended
-),
+-- include: endings
 freed as (
     update retoma.slots as slot
        set job_id = null
@@ -317,6 +274,17 @@ moved as (
     select ended.batch_id, ended.id, ended.key, 'running' as was, ended.state, ended.seconds from ended
 ),
 -- include: tell
+select ended.id, ended.state from ended;
+
+-- name: end_alone
+-- The same for jobs that belong to no batch, as those who hold them know: nobody else is told.
+-- include: endings
+freed as (
+    update retoma.slots as slot
+       set job_id = null
+      from ended
+     where slot.job_id = ended.id
+)
 select ended.id, ended.state from ended;
 
 -- name: ended

@@ -1,5 +1,52 @@
 -- Parts that several statements have in common; "-- include: name" puts one in its place.
 
+-- name: endings
+-- What attempts said about their end, as far as the jobs themselves go.
+with said as materialized (
+    select said.*,
+           said.ending in ('completed', 'skipped', 'review', 'cancelled')
+               or said.ending = 'failed' and not said.again as final,
+           said.ending in ('postponed', 'waiting', 'released') as free
+      from unnest(%(ids)s::bigint[], %(fences)s::bigint[], %(endings)s::text[], %(again)s::boolean[],
+                  %(delays)s::float8[], %(untils)s::timestamptz[], %(outputs)s::text[], %(reasons)s::text[],
+                  %(errors)s::text[], %(steps)s::text[], %(signals)s::integer[], %(seconds)s::real[])
+           as said (id, fence, ending, again, delay, until, output, reason, error, step, signals, seconds)
+),
+ended as (
+    update retoma.jobs as job
+       set state = case when said.final then said.ending
+                        when not said.free and job.attempt >= job.max_attempts then 'failed'
+                        when job.cancel_requested_at is not null then 'cancelled'
+                        else 'queued'
+                   end,
+           reason = said.reason,
+           run_at = case when said.final or not said.free and job.attempt >= job.max_attempts then job.run_at
+                         when said.ending = 'waiting' and job.signals > said.signals then now()
+                         else coalesce(said.until, now() + make_interval(secs => said.delay), job.run_at)
+                    end,
+           attempt = job.attempt - said.free::integer,
+           worker_id = null,
+           claim_token = null,
+           finished_at = case when said.final
+                                or not said.free and job.attempt >= job.max_attempts
+                                or job.cancel_requested_at is not null
+                              then now() end,
+           output = said.output::json,
+           error = said.error
+      from said
+     where job.id = said.id
+       and job.fence = said.fence
+       and job.worker_id = %(worker_id)s::bigint
+    returning job.id, job.batch_id, job.key, job.state, job.attempt + said.free::integer as attempt,
+              job.claimed_at, said.fence, said.ending, said.reason, said.error, said.step, said.seconds
+),
+written as (
+    insert into retoma.attempts (job_id, fence, attempt, worker_id, ending, reason, error, step, claimed_at, seconds)
+    select ended.id, ended.fence, ended.attempt, %(worker_id)s::bigint, ended.ending, ended.reason, ended.error,
+           ended.step, ended.claimed_at, ended.seconds
+      from ended
+),
+
 -- name: tell
 -- What happened to jobs (in "moved") is told in the rows of their batches and in their stories. The batch's row is
 -- locked after the jobs, in the order of the ids, and read as it is under the lock: so the count of what is left is
