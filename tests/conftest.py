@@ -18,6 +18,7 @@ from retoma.database import Database
 
 _HOME = "RETOMA_TEST_HOME"
 _numbers = count(1)
+_ROOM = 6_000_000_000
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -27,10 +28,23 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.pop("DATABASE_URL", None)
     os.environ.pop("WORKER_ID", None)
     if not hasattr(config, "workerinput") and _HOME not in os.environ:
-        home = Path(tempfile.mkdtemp(prefix="retoma-test-"))
+        place = _memory()
+        if place is not None:
+            os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", place)
+        home = Path(tempfile.mkdtemp(prefix="retoma-test-", dir=place))
         home.chmod(0o755)  # the server's account must be able to reach it
         os.environ[_HOME] = str(home)
         config.add_cleanup(lambda: _leave(home))
+
+
+def _memory() -> str | None:
+    """A folder that is in memory, when it has room: a database of its own for each test is ten times as quick there,
+    because nothing waits for a disk. What survives a power cut is not what tests can show.
+    """
+    place = Path("/dev/shm")
+    if not place.is_dir() or not os.access(place, os.W_OK):
+        return None
+    return str(place) if shutil.disk_usage(place).free > _ROOM else None
 
 
 def _leave(home: Path) -> None:
@@ -80,7 +94,7 @@ def database_url(server: str, template: str, worker_id_of_run: str) -> Iterator[
     """A migrated database for one test."""
     name = f"test_{worker_id_of_run}_{next(_numbers)}"
     with psycopg.connect(server, autocommit=True) as connection:
-        connection.execute(f"create database {name} template {template}")
+        connection.execute(f"create database {name} template {template} strategy file_copy")
     yield database_at(server, name)
     with psycopg.connect(server, autocommit=True) as connection:
         connection.execute(f"drop database {name} with (force)")
