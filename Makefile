@@ -29,7 +29,7 @@ test: check-static ## All checks and all tests; make test only=tests/store to ch
 else
 test: $(VENV)/.test
 endif
-	@tools/system-packages pgbouncer
+	@tools/system-packages pgbouncer chromium
 	@tools/test $(BIN)/python $(only) $(args)
 
 check: check-static ## Format, lint, types, import contracts and the tests of the house itself

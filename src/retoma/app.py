@@ -241,8 +241,8 @@ class Retoma(Batches, Calls):
         """Who works, newest first; *gone* shows also those who stopped."""
         return await self.fetch(workers.all(gone=gone))
 
-    async def metrics(self, label: str) -> Metrics:
-        """The seven figures of the worker that carries *label*."""
+    async def metrics(self, label: str | int) -> Metrics:
+        """The seven figures of the worker that carries *label*, or of the executor of that number."""
         return (await self.fetch(workers.metrics(label)))[0]
 
     async def queues(self) -> list[Queue]:

@@ -1,19 +1,36 @@
-"""A model asked for a value of a type: its answer is read, and when it does not fit it is asked to mend it."""
+"""What a provider is asked for: a value of a type (mended, when the answer does not fit), vectors, the text of a
+document, offers.
+"""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any, Protocol
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
 
 import orjson
 from pydantic import TypeAdapter, ValidationError
 
-from retoma.desk import Request
+from retoma.call import Request
 from retoma.errors import AnswerUnfit
 from retoma.model import Claim
-from retoma.providers import Answer, Chat, Embedder, Message, Prompt
+from retoma.providers import (
+    Answer,
+    Chat,
+    Embedder,
+    Extraction,
+    Extractor,
+    Message,
+    Offers,
+    PriceSearch,
+    Prompt,
+    Usage,
+)
+
+Found = TypeVar("Found", bound=Extraction | Offers)
 
 _CHARACTERS_PER_TOKEN = 3  # a little few for prose, so that a guess is rather too high
 _USUAL_ANSWER = 1000
@@ -53,7 +70,7 @@ async def ask(
         prompt = replace(prompt, schema=adapter.json_schema())
     kind = "first"
     for left in range(repairs, -1, -1):
-        request = _request(chat, prompt, kind=kind, reuse=reuse, in_doubt=in_doubt)
+        request = _request(chat, prompt, kind=kind, timeout=timeout, reuse=reuse, in_doubt=in_doubt)
         answer = await desk.call(claim, step, request, lambda asked=prompt: chat.chat(asked, timeout=timeout))
         try:
             return _read(answer, adapter, step)
@@ -73,9 +90,11 @@ async def embed(
     request = Request(
         provider=embedder.provider,
         model=embedder.model,
+        account=getattr(embedder, "account", ""),
         body={"texts": list(texts), "dimensions": embedder.dimensions},
         input_tokens=1 + sum(map(len, texts)) // _CHARACTERS_PER_TOKEN,
         output_tokens=0,
+        timeout=timeout,
         reuse=reuse,
     )
 
@@ -88,11 +107,86 @@ async def embed(
     return vectors
 
 
-def _request(chat: Chat, prompt: Prompt, *, kind: str, reuse: bool, in_doubt: str) -> Request:
+async def extract(
+    desk: Calling,
+    claim: Claim,
+    step: str,
+    extractor: Extractor,
+    file: Path,
+    *,
+    kind: str,
+    sha256: str,
+    timeout: float,
+    reuse: bool,
+) -> Extraction:
+    """What *file* says; an equal file is known by its *sha256*. The answer as it came stays with the call."""
+    request = _of_units(extractor, "extract", {"sha256": sha256, "kind": kind}, timeout=timeout, reuse=reuse)
+
+    async def send() -> Extraction:
+        return await extractor.extract(file, kind=kind, timeout=timeout)
+
+    return await _found(desk, claim, step, request, Extraction, send)
+
+
+async def search(
+    desk: Calling,
+    claim: Claim,
+    step: str,
+    prices: PriceSearch,
+    query: str,
+    *,
+    limit: int,
+    timeout: float,
+    reuse: bool,
+) -> Offers:
+    """Offers for *query*."""
+    request = _of_units(prices, "search", {"query": query, "limit": limit}, timeout=timeout, reuse=reuse)
+
+    async def send() -> Offers:
+        return await prices.search(query, limit=limit, timeout=timeout)
+
+    return await _found(desk, claim, step, request, Offers, send)
+
+
+def _of_units(provider: Any, verb: str, body: dict[str, Any], *, timeout: float, reuse: bool) -> Request:
+    """A request that is billed by the unit: one at least, and how many is known when it is answered."""
+    return Request(
+        provider=provider.provider,
+        model=getattr(provider, "model", verb),
+        account=getattr(provider, "account", ""),
+        body={**body, "parameters": dict(getattr(provider, "parameters", {}))},
+        input_tokens=0,
+        output_tokens=0,
+        units=1 if getattr(provider, "bills", True) else 0,
+        timeout=timeout,
+        reuse=reuse,
+    )
+
+
+async def _found(
+    desk: Calling, claim: Claim, step: str, request: Request, kind: type[Found], send: Callable[[], Awaitable[Found]]
+) -> Found:
+    """What *send* gives, always as it is found again in the store. Work of this machine is not written down."""
+
+    async def told() -> Answer:
+        found = await send()
+        # Not by the codec, which may refuse: a paid answer is written down first, whatever is in it.
+        text = json.dumps(asdict(replace(found, raw="", usage=Usage())), default=str)
+        return Answer(raw=found.raw or text, text=text, model=request.model, usage=found.usage)
+
+    answer = await (told() if request.provider == LOCAL else desk.call(claim, step, request, told))
+    found = TypeAdapter(kind).validate_python(json.loads(answer.text))
+    # What a service says of a whole document may be larger than a checkpoint can be.
+    raw: Any = answer.raw if isinstance(found, Offers) else None
+    return replace(found, raw=raw, usage=answer.usage)
+
+
+def _request(chat: Chat, prompt: Prompt, *, kind: str, timeout: float, reuse: bool, in_doubt: str) -> Request:
     said = [{"role": each.role, "content": each.content} for each in prompt.messages]
     return Request(
         provider=chat.provider,
         model=prompt.model or chat.model,
+        account=getattr(chat, "account", ""),
         body={
             "messages": said,
             "max_tokens": prompt.max_tokens,
@@ -102,6 +196,7 @@ def _request(chat: Chat, prompt: Prompt, *, kind: str, reuse: bool, in_doubt: st
         },
         input_tokens=1 + sum(len(each.content) for each in prompt.messages) // _CHARACTERS_PER_TOKEN,
         output_tokens=prompt.max_tokens or _USUAL_ANSWER,
+        timeout=timeout,
         kind=kind,
         reuse=reuse,
         in_doubt=in_doubt,

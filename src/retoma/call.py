@@ -2,12 +2,58 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import orjson
 
 _MILLION = Decimal(1_000_000)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """A request to a provider, as far as the desk cares."""
+
+    provider: str
+    model: str
+    body: Mapping[str, Any]
+    """What makes it equal to another: plain JSON."""
+    input_tokens: int
+    output_tokens: int
+    """At most."""
+    timeout: float
+    account: str = ""
+    """Whose key it is, where the provider says so; never the key."""
+    units: int = 0
+    kind: str = "first"
+    reuse: bool = True
+    in_doubt: str = "retry"
+    """What to do when an earlier attempt asked and nobody knows the answer: "retry" or "hold"."""
+
+    @property
+    def limit(self) -> str:
+        """Who is asked, in the words of limits and prices."""
+        return f"{self.provider}/{self.model}"
+
+    @property
+    def limits(self) -> tuple[str, ...]:
+        """The names of the limits that it may count against, the narrowest first."""
+        narrow = (f"{self.limit}/{self.account}",) if self.account else ()
+        return (*narrow, self.limit, self.provider)
+
+    @property
+    def bills(self) -> bool:
+        """Whether it may cost something."""
+        return bool(self.input_tokens or self.output_tokens or self.units)
+
+    def key(self) -> str:
+        """The same for equal requests, whoever makes them."""
+        said = {"provider": self.provider, "model": self.model, "body": self.body}
+        return hashlib.sha256(orjson.dumps(said, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +91,18 @@ class Call:
 
 
 class Opened(NamedTuple):
-    """What became of an intent: an equal call that was answered, a call that was opened, or neither."""
+    """What became of an intent: an equal call that was answered or is asked now, a call that was opened, or none."""
 
     mine: bool
     known: int | None
     opened: int | None
     doubts: int
     budget: Decimal | None
-    spent: Decimal | None
+    asked: int | None
+    here: bool
+    """Whether that one is asked by this very executor."""
+    ours: bool
+    """Whether it is asked by this very attempt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,3 +169,5 @@ class Slice(NamedTuple):
     probe: bool
     seated: bool
     """Whether its places count, because there may be only so many at once."""
+    name: str
+    """Of the limit that counts."""

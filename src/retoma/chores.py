@@ -4,6 +4,7 @@ pause and change. Workers sweep every few seconds besides; these are harmless wh
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from retoma import commands, scheduling
@@ -72,7 +73,10 @@ _TIMES: tuple[tuple[Pipeline[None, Any], str], ...] = (
 )
 
 
-def plant(zone: str) -> Command[None]:
-    """Schedule the chores that are not there; those that are stay as somebody may have changed them."""
-    for each, cron in _TIMES:
+def plant(zone: str, pipelines: Iterable[Pipeline[Any, Any]] = ()) -> Command[None]:
+    """Schedule the chores, and those of *pipelines* that come by the clock; those that are there stay as somebody may
+    have changed them.
+    """
+    own = [(each, each.cron) for each in pipelines if each.cron is not None]
+    for each, cron in (*_TIMES, *own):
         yield from scheduling.put(each, each.name, cron, None, zone=zone, keep=True)

@@ -5,22 +5,25 @@ and only then is it read. What was answered once is not asked again.
 from __future__ import annotations
 
 import asyncio
-import hashlib
+import contextlib
+import random
 import time
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import replace
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
+from psycopg.errors import UniqueViolation
 
-from retoma.call import Price
+from retoma.call import Opened, Price, Request
 from retoma.database import Database
 from retoma.endings import Reject, Review
 from retoma.errors import ConfigurationError, LeaseLost
 from retoma.limiter import Limiter
 from retoma.model import Claim
-from retoma.pricing import publicly_known
+from retoma.pricing import Prices, cost
 from retoma.providers import (
     Answer,
     AnswerUnreadable,
@@ -34,36 +37,11 @@ from retoma.steps import Suspend
 from retoma.store import batches, calls
 from retoma.store.calls import Intent, Settled
 
+T = TypeVar("T")
+
 _COOL_SECONDS = 5.0
-_PRICE_SECONDS = 60.0  # how long a price that was read is taken for today's
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """A request to a provider, as far as the desk cares."""
-
-    provider: str
-    model: str
-    body: Mapping[str, Any]
-    """What makes it equal to another: plain JSON."""
-    input_tokens: int
-    output_tokens: int
-    """At most."""
-    units: int = 0
-    kind: str = "first"
-    reuse: bool = True
-    in_doubt: str = "retry"
-    """What to do when an earlier attempt asked and nobody knows the answer: "retry" or "hold"."""
-
-    @property
-    def limit(self) -> str:
-        """The name of the limit that it counts against."""
-        return f"{self.provider}/{self.model}"
-
-    def key(self) -> str:
-        """The same for equal requests, whoever makes them."""
-        said = {"provider": self.provider, "model": self.model, "body": self.body}
-        return hashlib.sha256(orjson.dumps(said, option=orjson.OPT_SORT_KEYS)).hexdigest()
+_LONGEST_WAIT = 2.0  # seconds to wait in place for another's answer; past that a job waits in its queue
+_SLACK = 10.0  # seconds that a request may take beside its own: the limiter's wait, and the writing down
 
 
 class Desk:
@@ -74,29 +52,29 @@ class Desk:
         self._worker_id = worker_id
         self._tenant = tenant
         self._limiter = Limiter(database, worker_id)
-        self._prices: dict[tuple[str, str], tuple[float, Price | None]] = {}
-        self._under_way: set[asyncio.Task[Answer]] = set()
+        self._prices = Prices(database)
+        self._opening: Counter[str] = Counter()
+        self._under_way: dict[asyncio.Task[Any], str] = {}
 
     async def call(self, claim: Claim, step: str, request: Request, send: Callable[[], Awaitable[Answer]]) -> Answer:
         """The answer to *request*: from the store, when an equal one was answered, else from the provider."""
-        price = await self._price(request)
-        opened = await self._open(claim, step, request, price)
-        if isinstance(opened, Answer):
-            return opened
-        guessed = request.input_tokens + request.output_tokens
-        try:
-            await self._limiter.enter(request.limit, guessed)
-        except BaseException:
-            await self._database.persist(calls.withdraw(opened))
-            raise
-        # A task of its own: a handler that is stopped meanwhile does not take the answer along, for it is paid.
-        exchange = asyncio.create_task(self._exchange(opened, request, send, price, guessed))
-        self._under_way.add(exchange)
-        exchange.add_done_callback(self._under_way.discard)
-        try:
-            return await asyncio.shield(exchange)
-        except ProviderError as error:
-            raise await self._ending(claim, request, error) from error
+        price = await self._prices.of(request.provider, request.model)
+        key = request.key()
+        until = time.monotonic() + _LONGEST_WAIT
+        while True:
+            self._opening[key] += 1
+            try:
+                found = await self._open(claim, step, request, key, price)
+                if found.opened is not None:
+                    return await self._ask(claim, request, found.opened, key, send, price)
+            finally:
+                self._opening[key] -= 1
+                self._opening += Counter()  # forgets what is zero
+            if found.known is not None:
+                return await self._known(found.known)
+            if time.monotonic() > until and not found.ours:
+                raise Suspend("postponed", delay=random.uniform(1.0, 2.0), reason=f"asked already: {request.limit}")  # noqa: S311
+            await self._wait(key, found)
 
     async def settled(self) -> None:
         """Come back when no answer is awaited any more."""
@@ -105,29 +83,12 @@ class Desk:
 
     # — before —
 
-    async def _price(self, request: Request) -> Price | None:
-        """The price that holds; one that nobody set is taken from what is publicly known, and written down."""
-        key = (request.provider, request.model)
-        read_at, price = self._prices.get(key, (0.0, None))
-        if time.monotonic() > read_at + _PRICE_SECONDS:
-            rows = await self._database.all(calls.price(*key))
-            if not rows and (known := publicly_known(*key)):
-                fresh, cached, output = known
-                new = calls.set_price(
-                    *key, input=fresh, cached=cached, output=output, source="genai-prices", replace=False
-                )
-                await self._database.all(new)
-                rows = await self._database.all(calls.price(*key))
-            price = rows[0] if rows else None
-            self._prices[key] = (time.monotonic(), price)
-        return price
-
-    async def _open(self, claim: Claim, step: str, request: Request, price: Price | None) -> int | Answer:
-        """The number of the intent that was written, or the answer to an equal request."""
+    async def _open(self, claim: Claim, step: str, request: Request, key: str, price: Price | None) -> Opened:
+        """What became of the intent: it was written, or an equal request was answered, or is asked now."""
         guess = Usage(input_tokens=request.input_tokens, output_tokens=request.output_tokens, units=request.units)
         intent = Intent(
             tenant=self._tenant,
-            key=request.key(),
+            key=key,
             provider=request.provider,
             model=request.model,
             job_id=claim.id,
@@ -136,27 +97,62 @@ class Desk:
             step=step,
             kind=request.kind,
             request=orjson.dumps(request.body).decode(),
-            reserved=_cost(guess, price),
+            reserved=cost(guess, price),
             reuse=request.reuse,
+            patience=request.timeout + _SLACK,
         )
-        found = (await self._database.all(calls.open(intent)))[0]
+        found = await self._written(intent)
         if not found.mine:
             raise LeaseLost(f"Job {claim.id} was given to another worker; {request.limit} was not asked.")
-        if found.known is not None:
-            return await self._known(found.known)
+        if found.known is not None or found.asked is not None:
+            return found
         if found.opened is None:
             await self._database.all(batches.pause(claim.batch_id or 0, reason="budget"))
             raise Suspend("released", reason="budget")
-        if found.budget is not None and price is None:
+        if found.budget is not None and price is None and request.bills:
             await self._database.all(calls.withdraw(found.opened))
+            per = "--unit …" if request.units else "--input … --output …"
             raise ConfigurationError(
                 f"Batch {claim.batch_id} has a budget, and nobody knows what {request.limit} costs.",
-                next=f"Say so: retoma prices set {request.provider} {request.model} --input … --output …",
+                next=f"Say so: retoma prices set {request.provider} {request.model} {per}",
             )
         if found.doubts and request.in_doubt == "hold":
             await self._database.all(calls.withdraw(found.opened))
             raise Review(None, reason=f"the answer of {request.limit} to step {step!r} is in doubt")
-        return found.opened
+        return found
+
+    async def _written(self, intent: Intent) -> Opened:
+        """What the statement says. Who is stopped meanwhile takes the intent back: nothing was asked."""
+        writing = asyncio.ensure_future(self._database.all(calls.open(intent)))
+        try:
+            return (await asyncio.shield(writing))[0]
+        except asyncio.CancelledError:
+            _ = self._beside(intent.key, self._unwritten(writing))
+            raise
+        except UniqueViolation:  # another was quicker by less than a statement
+            return Opened(mine=True, known=None, opened=None, doubts=0, budget=None, asked=0, here=False, ours=False)
+
+    async def _unwritten(self, writing: Awaitable[list[Opened]]) -> None:
+        with contextlib.suppress(Exception):  # then nothing was written, or who asks next takes it back
+            if (id := (await writing)[0].opened) is not None:
+                await self._database.persist(calls.withdraw(id))
+
+    async def _withdraw(self, id: int) -> None:
+        await self._database.persist(calls.withdraw(id))
+
+    def _beside(self, key: str, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """*work*, seen through whatever becomes of the handler, which need not wait for it."""
+        doing = asyncio.create_task(work)
+        self._under_way[doing] = key
+        doing.add_done_callback(self._under_way.pop)
+        return doing
+
+    async def _wait(self, key: str, found: Opened) -> None:
+        """A moment, while an equal request is under way. One of our own that nobody here knows of was never made."""
+        if found.here and found.asked and not self._opening[key] and key not in self._under_way.values():
+            await self._withdraw(found.asked)
+        else:
+            await asyncio.sleep(random.uniform(0.1, 0.3))  # noqa: S311 - not all at once
 
     async def _known(self, id: int) -> Answer:
         call = (await self._database.all(calls.one(id)))[0]
@@ -171,8 +167,33 @@ class Desk:
 
     # — the request itself —
 
+    async def _ask(
+        self,
+        claim: Claim,
+        request: Request,
+        id: int,
+        key: str,
+        send: Callable[[], Awaitable[Answer]],
+        price: Price | None,
+    ) -> Answer:
+        guessed = max(1, request.input_tokens + request.output_tokens)
+        try:
+            limit = await self._limiter.enter(request.limits, guessed)
+        except asyncio.CancelledError:
+            _ = self._beside(key, self._withdraw(id))
+            raise
+        except BaseException:
+            await self._withdraw(id)
+            raise
+        # A handler that is stopped meanwhile does not take the answer along, for it is paid.
+        exchange = self._beside(key, self._exchange(id, limit, send, price, guessed))
+        try:
+            return await asyncio.shield(exchange)
+        except ProviderError as error:
+            raise await self._ending(claim, request, limit, error) from error
+
     async def _exchange(
-        self, id: int, request: Request, send: Callable[[], Awaitable[Answer]], price: Price | None, guessed: int
+        self, id: int, limit: str, send: Callable[[], Awaitable[Answer]], price: Price | None, guessed: int
     ) -> Answer:
         used = float(guessed)
         try:
@@ -194,25 +215,24 @@ class Desk:
                 text=_kept(answer.text),
                 finish=answer.finish,
                 request_id=answer.request_id,
-                cost=_cost(usage, price),
+                cost=cost(usage, price),
                 input_tokens=usage.input_tokens,
                 output_tokens=usage.output_tokens,
                 cached_tokens=usage.cached_tokens,
                 units=usage.units,
             )
             await self._database.persist(calls.answer(id, settled))
-            await self._limiter.tell(request.limit, good=True)
+            await self._limiter.tell(limit, good=True)
             return replace(answer, text=settled.text)
         finally:
-            await self._limiter.leave(request.limit, guessed=guessed, used=used)
+            await self._limiter.leave(limit, guessed=guessed, used=used)
 
-    async def _ending(self, claim: Claim, request: Request, error: ProviderError) -> BaseException:
+    async def _ending(self, claim: Claim, request: Request, limit: str, error: ProviderError) -> BaseException:
         """What a refused or failed request means for the job that made it."""
-        name = request.limit
         if isinstance(error, RateLimited):
             seconds = max(error.retry_after or _COOL_SECONDS, 0.1)
-            await self._limiter.cool(name, seconds, "the provider limits requests")
-            return Suspend("postponed", delay=seconds, reason=f"limited: {name}")
+            await self._limiter.cool(limit, seconds, "the provider limits requests")
+            return Suspend("postponed", delay=seconds, reason=f"limited: {limit}")
         if isinstance(error, ProviderRefused):
             if claim.batch_id is None:
                 return Reject(str(error))
@@ -220,24 +240,10 @@ class Desk:
             return Suspend("released", reason=f"refused by {request.provider}")
         if isinstance(error, RequestRejected):
             return Reject(str(error))
-        await self._limiter.tell(name, good=False, reason=f"{type(error).__name__}")
+        await self._limiter.tell(limit, good=False, reason=f"{type(error).__name__}")
         return error
 
 
 def _kept(text: str) -> str:
     """*text* without what PostgreSQL cannot hold."""
     return text.replace("\0", "\ufffd").encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-
-
-def _cost(usage: Usage, price: Price | None) -> Decimal:
-    """What the provider says it cost, else what the table of prices says, else nothing."""
-    if usage.cost is not None:
-        return usage.cost
-    if price is None:
-        return Decimal(0)
-    return price.cost(
-        input_tokens=usage.input_tokens,
-        output_tokens=usage.output_tokens,
-        cached_tokens=usage.cached_tokens,
-        units=usage.units,
-    )

@@ -53,6 +53,11 @@ class Evidence:
     bad_error: str | None
     suspect_key: str | None
     suspect_crashes: int | None
+    shut_limit: str | None
+    """The limit of a provider that its last calls used and that lets nobody through now."""
+    shut_until: datetime | None
+    shut_broken: bool
+    """Whether that is its breaker, after failures, and not the provider's own word."""
     now: datetime
 
     @property

@@ -65,7 +65,7 @@ class Executor:
         self._began_at = 0.0
         self._claiming = Claiming(database, settings, worker_id=worker_id, queues=queues, pipelines=list(pipelines))
         self._configurations = Configurations(database)
-        self._desk = Desk(database, worker_id)
+        self._desk = Desk(database, worker_id, tenant=settings.tenant)
         self._wake = asyncio.Event()
         self._rate = 0.0
         self._threads = ThreadPoolExecutor(self.at_once, thread_name_prefix="handler")

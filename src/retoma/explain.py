@@ -61,6 +61,8 @@ def _silent(seen: Evidence) -> Verdict:
         return Verdict.WORKER_LOST
     if seen.suspect_crashes and seen.bad_ending in {"crashed", "lost"}:
         return Verdict.POISON
+    if seen.shut_limit:
+        return Verdict.PROVIDER_DOWN if seen.shut_broken else Verdict.WAITING
     if seen.bad_endings >= max(2, seen.running):
         from_outside = (seen.bad_reason or "").startswith(_PROVIDER) or "Timeout" in (seen.bad_reason or "")
         return Verdict.PROVIDER_DOWN if from_outside else Verdict.FAILING
@@ -96,10 +98,10 @@ def explain(id: int, seen: Evidence) -> Explanation:
 
 
 _SAYS = {
-    Verdict.MOVING: "Jobs end; something moved {silence} ago.",
-    Verdict.SLOW: "Nothing ended for {silence}, but live workers are at work on {running} jobs{usually}.",
+    Verdict.MOVING: "Jobs end; something moved {silence} ago.{shut}",
+    Verdict.SLOW: "Nothing ended for {silence}, but live workers are at work on {running} jobs{usually}.{shut}",
     Verdict.READY: "{due} jobs are due and workers have room: they are about to be taken.",
-    Verdict.WAITING: "Every job waits until {next_at} ({next_why}).",
+    Verdict.WAITING: "Every job waits until {next_at} ({next_why}).{shut}",
     Verdict.SATURATED: "{due} jobs are due, and all {workers} workers of queue {queue} are busy; its turn comes.",
     Verdict.PAUSED: "It is paused ({why}).",
     Verdict.BUDGET: "It has spent {spent} of {budget}, and rests.",
@@ -109,7 +111,7 @@ _SAYS = {
     Verdict.WORKER_LOST: "Worker {lost_worker} fell silent at {lost_time} with {orphaned} jobs in hand.{last}",
     Verdict.POISON: "Document {suspect_key} brought down {suspect_crashes} executors in a row.{last}",
     Verdict.FAILING: "{bad_endings} attempts ended badly in {silence}{words}{last}",
-    Verdict.PROVIDER_DOWN: "The provider fails: {bad_endings} attempts ended badly in {silence}{words}{last}",
+    Verdict.PROVIDER_DOWN: "The provider fails: {bad_endings} attempts ended badly in {silence}{words}{shut}{last}",
     Verdict.HANGING: "{running} jobs hang: the one with key {oldest_key} has been running for {oldest}{usually}.{last}",
     Verdict.SILENT: "{due} jobs are due, workers have room, and nobody takes them.{last}",
     Verdict.COMPLETED: "It is completed; {failures} jobs failed.",
@@ -156,14 +158,22 @@ def _said(id: int, seen: Evidence) -> dict[str, Any]:
         "silence": _span(seen.silent_seconds),
         "oldest": _span(seen.oldest_seconds or 0),
         "usually": f"; the slowest so far took {_span(seen.slowest_seconds)}" if seen.slowest_seconds else "",
-        "next_at": _hour(seen.next_run_at),
-        "next_why": seen.next_reason or "its time",
+        "next_at": _hour(seen.next_run_at or seen.shut_until),
+        "next_why": seen.next_reason or ("its provider" if seen.shut_limit else "its time"),
+        "shut": _shut(seen),
         "lost_time": _hour(seen.lost_at),
         "why": seen.reason or "person",
         "why_failed": past_resumes if seen.reason == "resumes" else f"{seen.failures} jobs failed, more than it allows",
-        "words": f": {seen.bad_error}" if seen.bad_error else ".",
+        "words": f": {seen.bad_error.rstrip('.')}." if seen.bad_error else ".",
         "last": f" The last that ended was {seen.last_key}." if seen.last_key else "",
     }
+
+
+def _shut(seen: Evidence) -> str:
+    if seen.shut_limit is None:
+        return ""
+    how = "failed too often: its breaker is open" if seen.shut_broken else "limits requests"
+    return f" Provider {seen.shut_limit} {how} until {_hour(seen.shut_until)}."
 
 
 def _hour(at: datetime | None) -> str:

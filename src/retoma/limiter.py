@@ -7,14 +7,17 @@ from __future__ import annotations
 import asyncio
 import random
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from retoma.call import Slice
 from retoma.database import Database
 from retoma.steps import Suspend
 from retoma.store import limits
 
 _LONGEST_WAIT = 1.5  # seconds to wait in place; past that a job waits in its queue, and holds no slot
 _FRESH = 1.0  # seconds for which a slice may be used: by then somebody may have been told to cool
+_AT_LEAST = 0.2  # of them, however long it was on its way: else nobody would get on where all is slow
 _MOST_AHEAD = 10
 
 
@@ -47,35 +50,43 @@ class Limiter:
         self._database = database
         self._worker_id = worker_id
         self._purses: dict[str, _Purse] = {}
+        self._chosen: dict[str, str] = {}  # which limit counts for the narrowest name, as far as is known
 
-    async def enter(self, name: str, tokens: float) -> None:
-        """Come back when a request of so many *tokens* may be made; Suspend when that takes too long to wait for."""
-        purse = self._purses.setdefault(name, _Purse())
-        purse.waiting += 1
+    async def enter(self, names: Sequence[str], tokens: float) -> str:
+        """Come back when a request of so many *tokens* may be made, with the one of *names* that it counts against;
+        Suspend when that takes too long to wait for.
+        """
         until = time.monotonic() + _LONGEST_WAIT
-        try:
-            while not purse.has(tokens):
-                if wait := await self._refill(name, purse, tokens):
-                    if time.monotonic() > until:  # many short waits are a long one
-                        wait = max(wait, _LONGEST_WAIT + 0.1)
-                    if wait > _LONGEST_WAIT:
-                        raise Suspend("postponed", delay=wait * random.uniform(1.0, 1.2), reason=f"limited: {name}")  # noqa: S311
-                    await asyncio.sleep(wait * random.uniform(1.0, 1.5))  # noqa: S311 - not all at once
-        finally:
-            purse.waiting -= 1
-        purse.requests -= 1
-        purse.tokens -= tokens
-        purse.busy += 1
+        while True:
+            name = self._chosen.get(names[0], names[0])
+            purse = self._purses.setdefault(name, _Purse())
+            purse.waiting += 1
+            try:
+                while not purse.has(tokens):
+                    wait = await self._refill(names, name, purse, tokens)
+                    if self._chosen.get(names[0], name) != name:
+                        break
+                    if wait:
+                        if time.monotonic() > until:  # many short waits are a long one
+                            wait = max(wait, _LONGEST_WAIT + 0.1)
+                        await _sit_out(name, wait)
+                else:
+                    purse.requests -= 1
+                    purse.tokens -= tokens
+                    purse.busy += 1
+                    return name
+            finally:
+                purse.waiting -= 1
 
-    async def _refill(self, name: str, purse: _Purse, tokens: float) -> float:
-        """How long to wait before there is more; 0 when there is."""
+    async def _refill(self, names: Sequence[str], name: str, purse: _Purse, tokens: float) -> float:
+        """How long to wait before there is more; 0 when there is, or when another limit counts now."""
         async with purse.refilling:
             if purse.has(tokens):
                 return 0.0
             await self._hand_back(name, purse)
             ahead = max(1, min(purse.waiting, _MOST_AHEAD))
             query = limits.take(
-                name,
+                *names,
                 worker_id=self._worker_id,
                 requests=ahead,
                 tokens=tokens * ahead,
@@ -83,16 +94,29 @@ class Limiter:
                 places=purse.busy + ahead,
                 busy=purse.busy,
             )
+            began = time.monotonic()
             rows = await self._database.all(query)
             if not rows:  # nobody has limited it so far: then there is nothing but its breaker
-                await self._database.all(limits.put(name, requests=None, tokens=None, at_once=None, keep=True))
+                await self._database.all(limits.put(names[0], requests=None, tokens=None, at_once=None, keep=True))
                 rows = await self._database.all(query)
             got = rows[0]
-            purse.requests += got.requests
-            purse.tokens += got.tokens
-            purse.places, purse.seated = got.places, got.seated
-            purse.fresh_until = time.monotonic() + _FRESH
+            if got.name != name:
+                await self._change(names[0], name, purse, got, began)
+                return 0.0
+            _fill(purse, got, began)
             return got.wait
+
+    async def _change(self, narrowest: str, name: str, purse: _Purse, got: Slice, began: float) -> None:
+        """Another limit counts from now on: what was given of it goes to its own purse."""
+        self._chosen[narrowest] = got.name
+        other = self._purses.setdefault(got.name, _Purse())
+        if not other.busy and not other.refilling.locked():
+            _fill(other, got, began)
+        elif got.requests:
+            await self._database.all(limits.give_back(got.name, requests=got.requests, tokens=got.tokens))
+        if purse.seated and not purse.busy:
+            purse.places = 0
+            await self._database.all(limits.leave(name, self._worker_id))
 
     async def _hand_back(self, name: str, purse: _Purse) -> None:
         if purse.requests > 0 or purse.tokens:
@@ -122,3 +146,17 @@ class Limiter:
         if not good:
             self._purses[name].fresh_until = 0.0
         await self._database.all(limits.tell(name, good=good, reason=reason))
+
+
+def _fill(purse: _Purse, got: Slice, began: float) -> None:
+    purse.requests += got.requests
+    purse.tokens += got.tokens
+    purse.places, purse.seated = got.places, got.seated
+    purse.fresh_until = max(began + _FRESH, time.monotonic() + _AT_LEAST)
+
+
+async def _sit_out(name: str, seconds: float) -> None:
+    """Wait here when it is short; else the job waits in its queue."""
+    if seconds > _LONGEST_WAIT:
+        raise Suspend("postponed", delay=seconds * random.uniform(1.0, 1.2), reason=f"limited: {name}")  # noqa: S311
+    await asyncio.sleep(seconds * random.uniform(1.0, 1.5))  # noqa: S311 - not all at once

@@ -201,6 +201,8 @@ class Recovered:
     crashes: int
     ending: str
     step: str | None
+    worker_id: int
+    correlation_id: str | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,7 @@ class Pipeline(Generic[I, O]):
     lane: Callable[[I], str] | None
     lane_at_once: int | None
     stall_seconds: float
+    cron: str | None = None
     is_async: bool
     input: Codec[I] = field(repr=False)
     output: Codec[O] = field(repr=False)
@@ -71,13 +72,15 @@ def pipeline(
     lane: Callable[[Any], str] | None = None,
     lane_at_once: int | None = None,
     stall_seconds: float = 300.0,
+    cron: str | None = None,
 ) -> _Definition:
     """Make a pipeline of a function ``(input, run, *, providers…)``.
 
     *timeout* is for one attempt and *step_timeout* for one step, in seconds; *expires* is how long a job may wait
     in its queue. Each pipeline has a queue of its own unless *queue* names a shared one. *lane* sorts jobs into
     lines that take turns, and *lane_at_once* lets only so many of a line run at the same time. A batch of these jobs
-    in which nothing moves for *stall_seconds* is asked why.
+    in which nothing moves for *stall_seconds* is asked why. With *cron*, every worker sees to it that there is a
+    schedule of the pipeline's name, which queues a job without input whenever that comes.
     """
     times = {"timeout": timeout, "step_timeout": step_timeout, "expires": expires, "stall_seconds": stall_seconds}
     _check(name, queue or name, times, lane=lane, lane_at_once=lane_at_once)
@@ -85,6 +88,11 @@ def pipeline(
     def define(handler: Callable[..., Any]) -> Pipeline[Any, Any]:
         given, kind, needs, likes, result = _signature(name, handler)
         is_async = asyncio.iscoroutinefunction(handler)
+        if cron is not None and given not in (None, types.NoneType):
+            raise ConfigurationError(
+                f"Pipeline {name!r} comes by the clock and asks for an input, which the clock does not have.",
+                next="Annotate its first parameter with None, or make the schedule with app.schedule.",
+            )
         if is_async == (kind is SyncRun):
             raise ConfigurationError(
                 f"Pipeline {name!r}: an async handler takes a Run, a plain one takes a SyncRun.",
@@ -102,6 +110,7 @@ def pipeline(
             lane=lane,
             lane_at_once=lane_at_once,
             stall_seconds=stall_seconds,
+            cron=cron,
             is_async=is_async,
             input=codec_of(given),
             output=codec_of(result),

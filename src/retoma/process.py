@@ -83,6 +83,8 @@ class Process:
             [sys.executable, "-c", "from retoma.child import main; main()"],
             stdin=subprocess.PIPE,
             pass_fds=[self.board.file],
+            # Before numpy can be loaded there: executors are many, and each would take a thread per core for itself.
+            env={"OPENBLAS_NUM_THREADS": "1", **os.environ},
         )
         self.pid = self._popen.pid
         orders = Orders(

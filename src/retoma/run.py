@@ -7,16 +7,17 @@ import contextvars
 import functools
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import Executor as Threads
+from pathlib import Path
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, cast, overload
 
 from retoma.annotations import return_annotation
-from retoma.asking import as_prompt, ask, embed
+from retoma.asking import as_prompt, ask, embed, extract, search
 from retoma.codec import codec_of
 from retoma.errors import ConfigurationError
 from retoma.fingerprints import input_hash
 from retoma.isolate import Isolated
 from retoma.model import NewCheckpoint
-from retoma.providers import Chat, Embedder, Prompt
+from retoma.providers import Chat, Embedder, Extraction, Extractor, Offers, PriceSearch, Prompt
 from retoma.steps import MISSING, AsyncConnection, Steps, Suspend, group_of
 from retoma.writer import see_through
 
@@ -195,12 +196,10 @@ class Run(Named):
         fit is sent back at most *repairs* times. When an earlier attempt asked and nobody knows the answer, it is asked
         again (and counted), or a person decides (``in_doubt="hold"``).
         """
-        steps, codec = self._steps, codec_of(into)
-        if (value := await steps.restore(name, codec)) is not MISSING:
-            return cast(T, value)
-        began = steps.begin(name)
-        try:
-            found = await ask(
+        return await self._once(
+            name,
+            into,
+            lambda steps: ask(
                 steps.desk,
                 steps.claim,
                 name,
@@ -211,22 +210,77 @@ class Run(Named):
                 timeout=timeout,
                 reuse=reuse,
                 in_doubt=in_doubt,
-            )
-            return cast(T, await steps.keep(name, codec, found, None, began))
-        finally:
-            steps.leave(name)
+            ),
+        )
 
     async def embed(
         self, name: str, embedder: Embedder, texts: Sequence[str], *, timeout: float = 60.0, reuse: bool = True
     ) -> list[list[float]]:
         """One vector per text, done once and paid once, as ``ask`` does it."""
-        steps, codec = self._steps, codec_of(list[list[float]])
+        return await self._once(
+            name,
+            list[list[float]],
+            lambda steps: embed(steps.desk, steps.claim, name, embedder, texts, timeout=timeout, reuse=reuse),
+        )
+
+    async def extract(
+        self,
+        name: str,
+        extractor: Extractor,
+        file: Path,
+        *,
+        kind: str,
+        sha256: str,
+        timeout: float = 100.0,
+        reuse: bool = True,
+    ) -> Extraction:
+        """What *file* says, done once and paid once; a file with the same *sha256* is not paid for again.
+
+        The answer as it came stays with the call, and is not in the checkpoint.
+        """
+        return await self._once(
+            name,
+            Extraction,
+            lambda steps: extract(
+                steps.desk,
+                steps.claim,
+                name,
+                extractor,
+                file,
+                kind=kind,
+                sha256=sha256,
+                timeout=timeout,
+                reuse=reuse,
+            ),
+        )
+
+    async def search(
+        self,
+        name: str,
+        prices: PriceSearch,
+        query: str,
+        *,
+        limit: int = 40,
+        timeout: float = 60.0,
+        reuse: bool = False,
+    ) -> Offers:
+        """Offers for *query*, done once; with *reuse*, an equal search that was answered before is not made again."""
+        return await self._once(
+            name,
+            Offers,
+            lambda steps: search(
+                steps.desk, steps.claim, name, prices, query, limit=limit, timeout=timeout, reuse=reuse
+            ),
+        )
+
+    async def _once(self, name: str, annotation: type[T], asked: Callable[[Steps], Awaitable[T]]) -> T:
+        """What *asked* gives, in an attempt that has no checkpoint of it."""
+        steps, codec = self._steps, codec_of(annotation)
         if (value := await steps.restore(name, codec)) is not MISSING:
-            return cast(list[list[float]], value)
+            return cast(T, value)
         began = steps.begin(name)
         try:
-            found = await embed(steps.desk, steps.claim, name, embedder, texts, timeout=timeout, reuse=reuse)
-            return cast(list[list[float]], await steps.keep(name, codec, found, None, began))
+            return cast(T, await steps.keep(name, codec, await asked(steps), None, began))
         finally:
             steps.leave(name)
 

@@ -28,6 +28,8 @@ class Settings(BaseSettings):
     """Where the embedded server and other local files live."""
     app: str | None = None
     """The user's program, as module:attribute."""
+    tenant: str = ""
+    """Whose work this is: answers of providers are given again only within it."""
     pooler: Literal["session", "transaction"] = "session"
     """*transaction* when a PgBouncer in transaction mode stands in between: no LISTEN, no prepared statements."""
 

@@ -72,6 +72,7 @@ class Worker:
     ) -> None:
         settings = front.settings
         self._app = app
+        self._front = front
         self._settings = settings
         self._processes = processes or settings.worker_processes
         self._at_once = at_once or settings.worker_at_once
@@ -95,7 +96,7 @@ class Worker:
         restore = self._hear_signals()
         try:
             async with self._app.database.connection() as connection:
-                await run_on(connection, plant(self._settings.zone))
+                await run_on(connection, plant(self._settings.zone, self._front.pipelines.values()))
             await self._supervise()
         finally:
             restore()

@@ -237,8 +237,8 @@ class Retoma(Batches, Calls):
         """Who works, newest first; *gone* shows also those who stopped."""
         return self.fetch(workers.all(gone=gone))
 
-    def metrics(self, label: str) -> Metrics:
-        """The seven figures of the worker that carries *label*."""
+    def metrics(self, label: str | int) -> Metrics:
+        """The seven figures of the worker that carries *label*, or of the executor of that number."""
         return self.fetch(workers.metrics(label))[0]
 
     def queues(self) -> list[Queue]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Coroutine, Iterable, Sequence
+from pathlib import Path
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, cast
 
 from retoma.annotations import return_annotation
@@ -12,7 +13,7 @@ from retoma.codec import codec_of
 from retoma.errors import LeaseLost
 from retoma.fingerprints import input_hash
 from retoma.model import NewCheckpoint
-from retoma.providers import Chat, Embedder, Prompt
+from retoma.providers import Chat, Embedder, Extraction, Extractor, Offers, PriceSearch, Prompt
 from retoma.run import LONGEST_NAP, Named, Run
 from retoma.steps import MISSING, Steps, Suspend, SyncConnection, group_of
 
@@ -115,6 +116,34 @@ class SyncRun(Named):
     ) -> list[list[float]]:
         """One vector per text, done once and paid once, as ``ask`` does it."""
         return self._wait(Run(self._steps).embed(name, embedder, texts, timeout=timeout, reuse=reuse))
+
+    def extract(
+        self,
+        name: str,
+        extractor: Extractor,
+        file: Path,
+        *,
+        kind: str,
+        sha256: str,
+        timeout: float = 100.0,
+        reuse: bool = True,
+    ) -> Extraction:
+        """What *file* says, done once and paid once; a file with the same *sha256* is not paid for again."""
+        run = Run(self._steps)
+        return self._wait(run.extract(name, extractor, file, kind=kind, sha256=sha256, timeout=timeout, reuse=reuse))
+
+    def search(
+        self,
+        name: str,
+        prices: PriceSearch,
+        query: str,
+        *,
+        limit: int = 40,
+        timeout: float = 60.0,
+        reuse: bool = False,
+    ) -> Offers:
+        """Offers for *query*, done once; with *reuse*, an equal search that was answered before is not made again."""
+        return self._wait(Run(self._steps).search(name, prices, query, limit=limit, timeout=timeout, reuse=reuse))
 
     def sleep(self, name: str, seconds: float) -> None:
         """Sleep durably: the job gives up its place, and comes back when the time is over."""

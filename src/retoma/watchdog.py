@@ -96,6 +96,7 @@ def tell(recovered: Sequence[Recovered]) -> None:
         if each.ending != "released":
             emit(
                 JobRecovered(
+                    worker=each.worker_id,
                     job=each.id,
                     pipeline=each.pipeline,
                     attempt=each.attempt,
@@ -104,5 +105,6 @@ def tell(recovered: Sequence[Recovered]) -> None:
                     crashes=each.crashes,
                     reason=each.reason,
                     step=each.step,
+                    correlation=each.correlation_id,
                 )
             )

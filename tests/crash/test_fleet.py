@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 
 import crash_app
+import psutil
 import pytest
 from fleet import Fleet, until
 from oracle import Oracle
@@ -144,6 +145,18 @@ async def until_right(ask: Callable[[], Awaitable[Metrics]], right: Callable[[Me
             return figures
         await asyncio.sleep(0.1)
     raise AssertionError(f"They never became right: {figures}")
+
+
+@pytest.mark.parametrize("given", [None, "3"])
+async def test_an_executor_begins_with_one_thread_for_sums_unless_it_was_told_otherwise(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch, given: str | None
+) -> None:
+    monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
+    if given:
+        monkeypatch.setenv("OPENBLAS_NUM_THREADS", given)
+    (executor,) = await fleet.start("ana").ready()
+
+    assert psutil.Process(executor).environ()["OPENBLAS_NUM_THREADS"] == (given or "1")
 
 
 async def test_a_worker_of_other_queues_leaves_a_job_alone_and_its_wait_ends(

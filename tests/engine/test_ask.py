@@ -13,6 +13,7 @@ import pytest
 from pydantic import BaseModel
 
 from retoma import JobState, Retry, Run, SyncRun, pipeline
+from retoma.desk import Desk
 from retoma.providers import (
     Answer,
     Chat,
@@ -69,6 +70,10 @@ def calls(psql: psycopg.Connection, columns: str = "kind, state") -> list[Any]:
     return psql.execute(f"select {columns} from retoma.calls order by id").fetchall()
 
 
+def running(psql: psycopg.Connection) -> int:
+    return len(psql.execute("select from retoma.jobs where state = 'running'").fetchall())
+
+
 async def test_the_answer_is_kept_as_it_came_with_what_it_cost(app_with: Any, psql: psycopg.Connection) -> None:
     app = await app_with(ask, providers={Chat: Teller()})
     job = await app.enqueue(ask, "this")
@@ -92,6 +97,95 @@ async def test_an_equal_request_is_answered_from_the_store_and_paid_once(
     assert len(teller.asked) == 1
     assert calls(psql, "state, reused") == [("answered", 2)]
     assert [job.state for job in await app.jobs()] == [JobState.COMPLETED] * 3
+
+
+async def test_equal_requests_at_the_same_moment_are_paid_once(app_with: Any, psql: psycopg.Connection) -> None:
+    teller = Teller()
+    teller.gate = asyncio.Event()
+    app = await app_with(ask, providers={Chat: teller})
+    jobs = await app.enqueue_many(ask, ["the same"] * 8)
+    working = asyncio.create_task(drain(app, at_once=8))
+    while not teller.asked or running(psql) < 8:
+        await asyncio.sleep(0.01)
+    teller.gate.set()
+    await working
+
+    assert len(teller.asked) == 1
+    assert calls(psql, "state, reused") == [("answered", 7)]
+    assert [(await app.output(ask, job.id)).kind for job in jobs] == ["petition"] * 8
+
+
+async def test_who_waits_long_for_another_s_answer_gives_up_its_place_and_no_attempt(
+    app_with: Any, psql: psycopg.Connection
+) -> None:
+    teller = Teller()
+    teller.gate = asyncio.Event()
+    app = await app_with(ask, providers={Chat: teller})
+    jobs = await app.enqueue_many(ask, ["the same"] * 2)
+    working = asyncio.create_task(drain(app))
+    states: dict[str | None, Any] = {}
+    while "asked already: openai/gpt-4o-mini" not in states:
+        await asyncio.sleep(0.05)
+        states = {found.reason: found for found in [await app.job(job.id) for job in jobs]}
+    waiting = states["asked already: openai/gpt-4o-mini"]
+    assert (waiting.state, waiting.attempt) == (JobState.QUEUED, 0)
+    teller.gate.set()
+    await working
+    psql.execute("update retoma.jobs set run_at = now() where state = 'queued'")
+    await drain(app)
+
+    assert [(await app.job(job.id)).state for job in jobs] == [JobState.COMPLETED] * 2
+    assert len(teller.asked) == 1
+
+
+async def test_when_the_first_of_equal_requests_fails_the_next_asks_itself(
+    app_with: Any, psql: psycopg.Connection
+) -> None:
+    teller = Teller(RequestRejected("too long", provider="openai", status=400, paid=False))
+    teller.gate = asyncio.Event()
+    app = await app_with(ask, providers={Chat: teller})
+    jobs = await app.enqueue_many(ask, ["the same"] * 2)
+    working = asyncio.create_task(drain(app))
+    while not teller.asked or running(psql) < 2:
+        await asyncio.sleep(0.01)
+    teller.gate.set()
+    await working
+
+    assert sorted([(await app.job(job.id)).state for job in jobs]) == [JobState.COMPLETED, JobState.FAILED]
+    assert calls(psql) == [("first", "failed"), ("first", "answered")]
+
+
+async def test_equal_requests_of_one_run_are_paid_once(app_with: Any, psql: psycopg.Connection) -> None:
+    @pipeline("twice")
+    async def twice(_: int, run: Run, *, chat: Chat) -> list[str]:
+        return await asyncio.gather(*(run.ask(f"ask/{number}", chat, "the same") for number in range(3)))
+
+    app = await app_with(twice, providers={Chat: Teller("one", "two")})
+    job = await app.enqueue(twice, 1)
+    await drain(app)
+
+    assert await app.output(twice, job.id) == ["one"] * 3
+    assert calls(psql, "state, reused") == [("answered", 2)]
+
+
+async def test_an_intent_that_never_was_a_request_is_taken_back_by_who_asks_next(
+    app_with: Any, psql: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = Desk._written
+
+    async def cut(self: Desk, intent: Any) -> Any:
+        monkeypatch.undo()
+        await opened(self, intent)
+        raise psycopg.OperationalError("the connection was cut after the statement")
+
+    monkeypatch.setattr(Desk, "_written", cut)
+    app = await app_with(ask, providers={Chat: Teller()})
+    job = await app.enqueue(ask, "this")
+    await drain(app)
+    await drain(app)
+
+    assert (await app.job(job.id)).state is JobState.COMPLETED
+    assert calls(psql) == [("first", "answered")], "nothing is in doubt, for nothing was asked"
 
 
 async def test_reuse_can_be_refused(app_with: Any) -> None:
@@ -333,6 +427,30 @@ async def test_the_answer_to_a_handler_that_was_stopped_is_kept_for_the_next(
     await drain(app)
     assert (await app.job(job.id)).state is JobState.COMPLETED
     assert len(teller.asked) == 1, "it was paid for once"
+
+
+async def test_a_handler_that_is_stopped_before_it_could_ask_leaves_no_call(
+    app_with: Any, psql: psycopg.Connection
+) -> None:
+    teller = Teller()
+    teller.gate = asyncio.Event()
+    app = await app_with(ask, providers={Chat: teller}, heartbeat_seconds=0.05, lease_seconds=5)
+    await app.set_limit("openai/gpt-4o-mini", at_once=1)
+    batch = await app.batch(ask, ["one", "two"], name="x", budget=Decimal(1))
+    working = asyncio.create_task(drain(app))
+    while not teller.asked or running(psql) < 2:
+        await asyncio.sleep(0.01)
+    for job in await app.jobs(pipeline="ask"):
+        await app.cancel(job.id)
+    while running(psql):
+        await asyncio.sleep(0.02)
+    teller.gate.set()
+    await working
+
+    assert calls(psql, "state") == [("answered",)], "the one that was asked was paid"
+    assert psql.execute("select reserved, spent > 0 from retoma.batches where id = %s", [batch.id]).fetchall() == [
+        (0, True)
+    ]
 
 
 async def test_a_plain_handler_asks_in_the_same_words(app_with: Any) -> None:

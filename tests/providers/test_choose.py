@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from retoma.errors import ConfigurationError
-from retoma.providers import BlobStore, Chat, Embedder, Extractor, PriceSearch
+from retoma.providers import BlobStore, Chat, Embedder, Extractor, PriceSearch, choose
 from retoma.providers.anthropic import AnthropicChat
 from retoma.providers.azure_blob import AzureBlobs
 from retoma.providers.azure_documents import AzureExtractor
 from retoma.providers.azure_openai import AzureOpenAIChat, AzureOpenAIEmbedder
-from retoma.providers.choose import close, providers_from
+from retoma.providers.choose import Maker, close, providers_from
 from retoma.providers.fipe import Fipe
 from retoma.providers.folder import FolderBlobs
 from retoma.providers.openai import OpenAIChat, OpenAIEmbedder
@@ -198,3 +198,14 @@ def test_an_sdk_that_is_not_installed_is_told_with_the_extra_that_brings_it() ->
     ran = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, check=False)
 
     assert "openai is not installed, and OpenAIEmbedder needs it. pip install 'retoma[openai]'" in ran.stderr
+
+
+def test_every_setting_that_is_read_is_in_the_reference() -> None:
+    makers = [each for each in vars(choose).values() if isinstance(each, Maker)]
+    for choices in (choose.CHATS, choose.EMBEDDERS, choose.EXTRACTORS, choose.PRICES):
+        makers += [each for each in choices.values() if each]
+    told = (Path(__file__).parents[2] / "docs/reference/settings.md").read_text(encoding="utf-8")
+
+    read = {setting for maker in makers for setting in (*maker.needs.values(), *maker.takes.values())}
+    assert len(read) > 20
+    assert {setting for setting in read if f"`{setting}`" not in told} == set()

@@ -9,15 +9,21 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-QUERIES = sorted(file for file in (HERE.parents[1] / "src/retoma/store/queries").glob("*.sql") if file.stem != "shared")
+SOURCE = HERE.parents[1] / "src/retoma"
+ROOMS = [SOURCE / "store/queries", *sorted((SOURCE / "pipelines").glob("**/queries"))]
+QUERIES = sorted(file for room in ROOMS for file in room.glob("*.sql") if file.stem != "shared")
 
 
-@pytest.mark.parametrize("queries", QUERIES, ids=lambda file: file.stem)
+@pytest.mark.parametrize("queries", QUERIES, ids=lambda file: str(file.relative_to(SOURCE)))
 def test_each_block_has_a_class_of_its_name(queries: Path) -> None:
     blocks = re.findall(r"^-- name: (\w+)", queries.read_text(encoding="utf-8"), re.MULTILINE)
-    module = HERE / f"test_{queries.stem}.py"
+    tests = HERE.parent / queries.relative_to(SOURCE).parents[1]
+    modules = [*tests.glob(f"test_{queries.stem}.py"), *tests.glob(f"test_{queries.stem}_*.py")]
     classes = {
-        node.name for node in ast.parse(module.read_text(encoding="utf-8")).body if isinstance(node, ast.ClassDef)
+        node.name
+        for module in modules
+        for node in ast.parse(module.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.ClassDef)
     }
 
     missing = [block for block in blocks if "Test" + block.title().replace("_", "") not in classes]

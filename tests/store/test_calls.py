@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterator
 from decimal import Decimal
 from typing import Any
 
+import psycopg
 import pytest
 from store_batch import BatchHand, hands, read
+from store_hand import answer
 
 from retoma import batching
 from retoma.batching import BatchOptions
@@ -54,6 +56,7 @@ def intent(claim: Claim, worker: int, **given: Any) -> Intent:
         request='{"q": 1}',
         reserved=Decimal("0.50"),
         reuse=True,
+        patience=60.0,
     )
     return dataclasses.replace(base, **given)
 
@@ -72,6 +75,14 @@ def opened(db: BatchHand, asked: Intent) -> Opened:
 def batch_of(db: BatchHand, jobs: int, budget: str | None) -> int:
     options = BatchOptions(budget=None if budget is None else Decimal(budget))
     return db.do(batching.create(read, range(jobs), lambda _: None, "x", options)).id
+
+
+def handed_over(db: BatchHand, claim: Claim) -> tuple[int]:
+    """Another worker has the job, for the first is gone."""
+    new = db.hello()
+    db.sql("update retoma.workers set stopped_at = now() where id <> %(new)s", new=new)
+    db.sql("update retoma.jobs set fence = fence + 1, worker_id = %(new)s where id = %(id)s", new=new, id=claim.id)
+    return (new,)
 
 
 class TestOpen:
@@ -108,12 +119,64 @@ class TestOpen:
     def test_an_intent_that_an_earlier_attempt_left_is_in_doubt_and_the_next_says_again(self, db: BatchHand) -> None:
         claim, worker = held(db)
         first = opened(db, intent(claim, worker)).opened or 0
-        db.sql("update retoma.jobs set fence = fence + 1 where id = %(id)s", id=claim.id)
-        found = opened(db, intent(claim, worker, fence=claim.fence + 1))
+        found = opened(db, intent(claim, *handed_over(db, claim), fence=claim.fence + 1))
 
         assert found.doubts == 1
         assert db.ask(calls.one(first))[0].state == "doubtful"
         assert db.ask(calls.one(found.opened or 0))[0].kind == "again"
+
+    def test_an_equal_request_that_is_under_way_is_waited_for_and_costs_nothing_meanwhile(self, db: BatchHand) -> None:
+        batch_of(db, 2, "10")
+        worker = db.hello()
+        one, two = db.claim(worker, limit=2)
+        first = opened(db, intent(one, worker)).opened
+        found = opened(db, intent(two, worker))
+
+        assert (found.mine, found.asked, found.opened, found.here, found.ours) == (True, first, None, True, False)
+        assert opened(db, intent(one, worker)).ours
+        assert db.value("select reserved from retoma.batches") == Decimal("0.50")
+        assert opened(db, intent(two, worker, tenant="other")).opened
+        assert opened(db, intent(two, worker, reuse=False)).opened, "who wants another throw does not wait"
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            "update retoma.workers set stopped_at = now() where id = (select min(id) from retoma.workers)",
+            "update retoma.workers set lease_expires_at = now() where id = (select min(id) from retoma.workers)",
+            "update retoma.calls set awaited_until = now()",
+        ],
+        ids=["it stopped", "it fell silent", "it takes too long"],
+    )
+    def test_nobody_waits_for_an_answer_that_will_not_come(self, db: BatchHand, change: str) -> None:
+        claim, worker = held(db)
+        first = opened(db, intent(claim, worker)).opened or 0
+        other, holder = held(db)
+        db.sql(change)
+        found = opened(db, intent(other, holder))
+
+        assert found.opened
+        assert found.doubts == 0, "the doubt is another job's"
+        assert db.sql("select kind, state from retoma.calls order by id") == [("first", "doubtful"), ("again", "open")]
+        assert db.ask(calls.answer(first, SETTLED)) == [first], "and if it comes after all it is kept"
+
+    def test_of_two_at_the_very_same_moment_one_goes_on_and_the_other_changed_nothing(
+        self, hand: Callable[..., BatchHand]
+    ) -> None:
+        one, two = hand(), hand()
+        batch_of(one, 2, "10")
+        worker = one.hello()
+        first, second = one.claim(worker, limit=2)
+        one.begin()
+        ahead = opened(one, intent(first, worker))
+        slow = two.start(calls.open(intent(second, worker)))
+
+        assert two.has_to_wait_for(one, slow)
+        one.commit()
+        with pytest.raises(psycopg.errors.UniqueViolation):
+            answer(slow)
+        assert opened(two, intent(second, worker)).asked == ahead.opened
+        assert one.value("select reserved from retoma.batches") == Decimal("0.50")
+        assert one.value("select count(*) from retoma.calls") == 1
 
     def test_spent_and_reserved_never_pass_the_budget(self, db: BatchHand) -> None:
         batch_of(db, 4, "1.20")

@@ -667,7 +667,7 @@ class TestRecover:
         [after] = db.recover()
 
         assert (after.id, after.state, after.reason, after.ending) == (claim.id, "queued", "lost", "lost")
-        assert (after.attempt, after.crashes) == (1, 1)
+        assert (after.attempt, after.crashes, after.worker_id) == (1, 1, worker)
         job = db.job(claim.id)
         assert (job.worker_id, job.fence) == (None, 1)
         assert "fell silent" in (job.error or "")

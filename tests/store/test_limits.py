@@ -53,10 +53,25 @@ class TestTake:
     def test_a_name_that_nobody_knows_gives_nothing(self, db: Hand) -> None:
         assert db.ask(limits.take("x", worker_id=1, requests=1, tokens=1, least_tokens=1, places=1, busy=0)) == []
 
+    def test_the_narrowest_name_that_is_limited_counts_and_else_the_narrowest(self, db: Hand) -> None:
+        names = ("openai/gpt/key", "openai/gpt", "openai")
+
+        def found() -> list[str]:
+            query = limits.take(*names, worker_id=1, requests=1, tokens=1, least_tokens=1, places=1, busy=0)
+            return [each.name for each in db.ask(query)]
+
+        assert found() == []
+        for name, requests in (("openai/gpt/key", None), ("openai", 60), ("openai/gpt", 60), ("openai/gpt/key", 60)):
+            db.ask(limits.put(name, requests=requests, tokens=None, at_once=None))
+            assert found() == [name]
+        db.ask(limits.put("openai/gpt", requests=None, tokens=None, at_once=None))
+        db.ask(limits.put("openai/gpt/key", requests=None, tokens=None, at_once=None))
+        assert found() == ["openai"], "what is limited no more does not count"
+
     def test_without_a_limit_as_much_is_given_as_was_asked_for(self, db: Hand) -> None:
         put(db)
 
-        assert take(db, 1, 7, 700) == Slice(7, 700, 10, 0, None, probe=False, seated=False)
+        assert take(db, 1, 7, 700) == Slice(7, 700, 10, 0, None, probe=False, seated=False, name=NAME)
 
     def test_no_minute_sees_more_requests_than_are_allowed(self, db: Hand) -> None:
         put(db, requests=100)
@@ -102,7 +117,7 @@ class TestTake:
         assert take(db, 1, 1, 500).tokens == 500
         owed = take(db, 1, 1, 10)
         assert owed.requests == 0
-        assert owed.wait > 20, "450 tokens at 950 a minute"
+        assert owed.wait > 20, "475 tokens at 950 a minute"
 
     def test_at_once_counts_over_all_workers_that_are_alive(self, db: Hand) -> None:
         one, two = db.hello(), db.hello()
@@ -194,7 +209,7 @@ class TestPut:
         put(db)
         put(db, requests=20)
 
-        assert take(db, 1, 10).requests == 1, "a twentieth of a minute's allowance"
+        assert take(db, 1, 10).requests == 1, "a fortieth of a minute's allowance"
 
     def test_what_is_there_is_kept_when_asked(self, db: Hand) -> None:
         put(db, requests=20)

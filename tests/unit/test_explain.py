@@ -31,7 +31,8 @@ def seen(**changes: Any) -> Evidence:
         "running": 4, "orphaned": 0, "lost_worker": None, "lost_at": None, "youngest_seconds": 3.0,
         "oldest_key": "a-8", "oldest_seconds": 9.0, "last_step_at": None, "slowest_seconds": 10.0, "workers": 2,
         "idle_workers": 0, "bad_endings": 0, "bad_ending": None, "bad_reason": None, "bad_error": None,
-        "suspect_key": None, "suspect_crashes": None, "now": NOW,
+        "suspect_key": None, "suspect_crashes": None, "shut_limit": None,
+        "shut_until": None, "shut_broken": False, "now": NOW,
     }  # fmt: skip
     return Evidence(**plain | changes)
 
@@ -40,6 +41,7 @@ def silent(**changes: Any) -> Evidence:
     return seen(**{"last_progress_at": ago(301)} | changes)
 
 
+COOLS: dict[str, Any] = {"shut_limit": "openrouter/x", "shut_until": NOW + timedelta(seconds=90)}
 IDLE: dict[str, Any] = {"running": 0, "youngest_seconds": None, "oldest_key": None, "oldest_seconds": None}
 
 VERDICTS: dict[str, tuple[Verdict, Evidence]] = {
@@ -96,6 +98,13 @@ VERDICTS: dict[str, tuple[Verdict, Evidence]] = {
     ),
     "one bad ending says nothing": (Verdict.SLOW, silent(running=1, bad_endings=1, bad_ending="failed")),
     "fewer bad endings than jobs that run": (Verdict.SLOW, silent(bad_endings=3, bad_ending="failed")),
+    "its provider limits requests": (Verdict.WAITING, silent(**IDLE, **COOLS)),
+    "its provider's breaker is open": (Verdict.PROVIDER_DOWN, silent(**IDLE, **COOLS | {"shut_broken": True})),
+    "its provider limits, and jobs end": (Verdict.MOVING, seen(**COOLS)),
+    "a document brings executors down while a provider limits": (
+        Verdict.POISON,
+        silent(**COOLS, suspect_key="a-9", suspect_crashes=2, bad_endings=2, bad_ending="crashed"),
+    ),
     "it is completed": (Verdict.COMPLETED, silent(state="completed")),
     "it failed": (Verdict.FAILED, silent(state="failed", reason="resumes")),
     "it was cancelled": (Verdict.CANCELLED, silent(state="cancelled")),
@@ -182,6 +191,16 @@ class TestWords:
         why = explain(7, silent(**IDLE, due=0, next_run_at=ago(-600), next_reason="RateLimited"))
 
         assert why.sentence == "Every job waits until 12:10:00 UTC (RateLimited)."
+
+    def test_a_provider_that_limits_or_fails_is_named_with_the_time_it_takes(self) -> None:
+        limits = " Provider openrouter/x limits requests until 12:01:30 UTC."
+        waits = silent(**IDLE, **COOLS, due=0, next_run_at=ago(-95), next_reason="limited: openrouter/x")
+
+        assert explain(7, seen(**COOLS)).sentence.endswith(limits)
+        assert explain(7, waits).sentence == f"Every job waits until 12:01:35 UTC (limited: openrouter/x).{limits}"
+        assert explain(7, silent(**IDLE, **COOLS)).sentence.startswith("Every job waits until 12:01:30 UTC")
+        broken = explain(7, silent(**IDLE, **COOLS | {"shut_broken": True}, bad_endings=5, bad_ending="failed"))
+        assert "openrouter/x failed too often: its breaker is open until 12:01:30 UTC." in broken.sentence
 
     def test_errors_are_told_in_their_own_words(self) -> None:
         why = explain(7, silent(bad_endings=4, bad_ending="failed", bad_reason="ValueError", bad_error="ValueError: 7"))

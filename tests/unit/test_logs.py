@@ -49,13 +49,21 @@ def test_the_end_of_an_attempt_says_worker_job_type_attempts_status_and_duration
 def test_a_recovered_job_is_a_warning_with_the_same_names(lines: io.StringIO) -> None:
     emit(
         JobRecovered(
-            job=7, pipeline="quote-price", attempt=1, state="queued", ending="crashed", crashes=1, step="search"
+            worker=3,
+            job=7,
+            pipeline="quote-price",
+            attempt=1,
+            state="queued",
+            ending="crashed",
+            crashes=1,
+            step="search",
+            correlation="abc",
         )
     )
 
     said = json.loads(lines.getvalue())
     assert (said["level"], said["jobId"], said["jobType"], said["status"]) == ("warning", 7, "quote-price", "queued")
-    assert said["step"] == "search"
+    assert (said["step"], said["workerId"], said["correlationId"]) == ("search", 3, "abc")
 
 
 def test_what_weighs_less_than_the_level_is_not_written(lines: io.StringIO) -> None:

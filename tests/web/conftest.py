@@ -137,9 +137,16 @@ def open_house(settings: Settings) -> Iterator[Open]:
     """Serves the test's database; settings by keyword."""
     with ExitStack() as stack:
 
-        def make(*, pipelines: tuple[Any, ...] = PIPELINES, allow_hosts: tuple[str, ...] = (), **given: Any) -> House:
+        def make(
+            *,
+            pipelines: tuple[Any, ...] = PIPELINES,
+            providers: dict[type, object] | None = None,
+            allow_hosts: tuple[str, ...] = (),
+            **given: Any,
+        ) -> House:
             changed = Settings.load(**{**settings.model_dump(), **given})
-            url = stack.enter_context(serving(Retoma(settings=changed, pipelines=pipelines), allow_hosts=allow_hosts))
+            app = Retoma(settings=changed, pipelines=pipelines, providers=providers)
+            url = stack.enter_context(serving(app, allow_hosts=allow_hosts))
             return House(url, stack.enter_context(httpx2.Client(base_url=url, timeout=20)), changed)
 
         yield make

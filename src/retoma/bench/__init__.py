@@ -16,7 +16,7 @@ import psycopg
 
 from retoma import Settings, migrate
 from retoma.app import reach
-from retoma.bench import batches, figures, limit
+from retoma.bench import asking, batches, figures, limit, local
 from retoma.bench.machine import server_cpu, worker
 from retoma.bench.program import STEPS, app, clock, nap, noop, steps
 from retoma.store import workers
@@ -200,6 +200,12 @@ def plan(*, quick: bool) -> dict[str, Callable[[], Awaitable[Figures]]]:
         "batch_created": lambda: batches.created(100_000 // part),
         "batch_progress": lambda: batches.progress(10_000, _act, _quiet, history=deep),
         "batch_resumed": lambda: batches.resumed(100_000 // part, _act),
+        "permits": lambda: asking.permits(20_000 // part),
+        "ask": lambda: asking.asked(1_000 // part, at_once=1),
+        "ask_many_at_once": lambda: asking.asked(5_000 // part, at_once=50),
+        "extraction": lambda: local.extraction(200 // part),
+        "embedding": lambda: local.embedding(10 // part),
+        "classification": lambda: local.classification(10 // part),
     }
 
 

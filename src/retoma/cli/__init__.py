@@ -8,8 +8,9 @@ from retoma.cli.root import Root
 
 _COMMANDS = {
     "Start here": {
-        "demo": ("retoma.cli.demo:demo", "See a worker killed twice and nothing done again."),
+        "demo": ("retoma.cli.demo:demo", "See a worker killed, a batch resumed, and nothing done again."),
         "up": ("retoma.cli.work:up", "Database, worker and API in one command, until Ctrl-C."),
+        "classify": ("retoma.cli.classify:classify", "Tell the kind of every document in a folder."),
         "doctor": ("retoma.cli.doctor:doctor", "Check the database, the schema and the workers."),
     },
     "Run": {
@@ -28,6 +29,8 @@ _COMMANDS = {
         "queue": ("retoma.cli.queue:queue", "Queues: list, pause, resume, limit a lane."),
         "schedule": ("retoma.cli.schedule:schedule", "Schedules: list, run, pause, resume, change, remove."),
         "workers": ("retoma.cli.look:workers", "Who works, and since when."),
+        "documents": ("retoma.cli.documents:documents", "Documents: ingest, list, search, show, reprocess, remove."),
+        "embeddings": ("retoma.cli.embeddings:embeddings", "Embeddings: add, status, search, show."),
         "key": ("retoma.cli.key:key", "API keys: create, list, revoke."),
         "calls": ("retoma.cli.calls:calls", "Calls to providers: list, show, spend."),
         "prices": ("retoma.cli.calls:prices", "Prices: list, set."),

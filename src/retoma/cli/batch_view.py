@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -117,23 +119,41 @@ def spent(progress: Progress) -> str:
     return money(progress.spent) if progress.spent else ""
 
 
-def bar(progress: Progress, *, width: int, later: float = 0.0) -> Text:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BarWords:
+    """What stands beside a bar; other languages have their own."""
+
+    errors: str = "errors {n}"
+    last: str = "last {key}"
+    ago: str = "{last} {span} ago"
+    now: str = "{last} just now"
+    rate: str = "{rate}/s"
+    point: str = "."
+    """What stands before the decimals."""
+    states: Mapping[str, str] = field(default_factory=dict)
+
+
+_WORDS = BarWords()
+
+
+def bar(progress: Progress, *, width: int, later: float = 0.0, words: BarWords = _WORDS) -> Text:
     """One line that says how far it has come; *later* is how many seconds ago that was counted."""
     from rich.text import Text
 
     silent = progress.silent_seconds
-    last = "" if progress.last_key is None else f"last {_end_of(progress.last_key)}"
+    last = "" if progress.last_key is None else words.last.format(key=_end_of(progress.last_key))
     if last and silent is not None:
-        last += f" {span(int(silent + later))} ago" if silent + later >= 1 else " just now"
+        passed = silent + later
+        last = (words.ago if passed >= 1 else words.now).format(last=last, span=span(int(passed)))
     line = Text(f"{progress.done}/{progress.total} ", no_wrap=True, overflow="ellipsis")
     # Never in between: a bar that changes its length cannot be read.
     line.append_text(_drawn(progress, max(_NARROWEST_BAR, min(_WIDEST_BAR, width // 5))))
-    line.append(f" {progress.percent:>4.4g}%", style="bold")
+    line.append(f" {progress.percent:>4.4g}%".replace(".", words.point), style="bold")
     for text, style in (
-        ("" if progress.state == "running" else str(progress.state), _COLOURS[progress.state]),
-        (_pace(progress.rate), ""),
+        (_state(progress, words), _COLOURS[progress.state]),
+        (_pace(progress.rate, words), ""),
         (eta(progress.eta), ""),
-        (f"errors {progress.failed}" if progress.failed else "", "red"),
+        (words.errors.format(n=progress.failed) if progress.failed else "", "red"),
         (money(progress.spent) if progress.spent else "", ""),
         (last, "dim"),
     ):
@@ -147,10 +167,13 @@ def _end_of(key: str) -> str:
     return key if len(key) <= _LONGEST_KEY else "…" + key[1 - _LONGEST_KEY :]
 
 
-def _pace(rate: float | None) -> str:
-    if not rate:
-        return ""
-    return f"{rate:.2g}/s" if rate < _TEN else f"{rate:.0f}/s"
+def _state(progress: Progress, words: BarWords) -> str:
+    return "" if progress.state == "running" else words.states.get(progress.state, str(progress.state))
+
+
+def _pace(rate: float | None, words: BarWords) -> str:
+    said = f"{rate:.2g}" if rate and rate < _TEN else f"{rate or 0:.0f}"
+    return words.rate.format(rate=said.replace(".", words.point)) if rate else ""
 
 
 def _drawn(progress: Progress, width: int) -> Text:

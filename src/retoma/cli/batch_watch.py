@@ -32,6 +32,7 @@ class View:
     now: Progress | None = None
     why: Explanation | None = None
     seen_at: float = field(default_factory=time.monotonic)
+    words: batch_view.BarWords = field(default_factory=batch_view.BarWords)
 
     def see(self, now: Progress) -> None:
         self.now, self.why, self.seen_at = now, None, time.monotonic()
@@ -54,7 +55,7 @@ class View:
 
         if self.now is None:
             return
-        yield batch_view.bar(self.now, width=options.max_width - 1, later=self.later)
+        yield batch_view.bar(self.now, width=options.max_width - 1, later=self.later, words=self.words)
         if self.why is not None:
             style = "yellow" if self.why.needs_help else "dim"
             yield Text("\n".join(batch_view.why(self.why)), style=style)
@@ -70,14 +71,15 @@ def watch(id: int, *, jsonl: bool) -> None:
     cancelled.
     """
     try:
-        code = door.ask(lambda app: _watch(app, id, jsonl=jsonl))
+        code = door.ask(lambda app: follow(app, id, jsonl=jsonl))
     except KeyboardInterrupt:
         show.talk(f"You left the watch; the work goes on. To come back: retoma batch watch {id}")
         code = INTERRUPTED
     click.get_current_context().exit(code)
 
 
-async def _watch(app: Retoma, id: int, *, jsonl: bool) -> int:
+async def follow(app: Retoma, id: int, *, jsonl: bool = False) -> int:
+    """Show a batch until it has ended or stalled; the exit code that says how."""
     view = View()
     drawn = show.in_terminal() and not jsonl
     with _live(view) if drawn else nullcontext():

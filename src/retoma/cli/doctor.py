@@ -16,6 +16,7 @@ from retoma.cli import door, show
 
 if TYPE_CHECKING:
     from retoma.model import Health
+    from retoma.pipelines.vectors import Extension
     from retoma.settings import Settings
 
 _LONG_TRANSACTION = 5 * 60
@@ -109,7 +110,9 @@ async def _examine(settings: Settings) -> list[Finding]:
             return [red("database", error.message, error.next)]
         findings.append(green("schema", f"revision {status.current}, as this version needs"))
         async with Retoma(settings=settings) as app:
-            return [*findings, *judge(await app.health(), settings)]
+            from retoma.pipelines import vectors
+
+            return [*findings, *judge(await app.health(), settings), _vectors(await vectors.pgvector(app))]
     finally:
         if server is not None:
             server.release()
@@ -134,6 +137,19 @@ def judge(health: Health, settings: Settings) -> Iterator[Finding]:
     yield _transactions(health)
     yield _dead_rows(health)
     yield from _work(health)
+
+
+def _vectors(extension: Extension | None) -> Finding:
+    if extension is None:
+        return amber("vectors", "exact search in numpy; fine up to ~50,000 chunks", "create extension vector")
+    version = ".".join(extension.version.split(".")[:2])
+    if not extension.indexed:
+        return amber(
+            "vectors",
+            f"pgvector {version} without its HNSW indexes: the tables were made before it",
+            "create them as docs/pipelines/embeddings.md has it.",
+        )
+    return green("vectors", f"pgvector {version} with HNSW")
 
 
 def _durable(health: Health) -> Finding:

@@ -10,6 +10,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from enum import Enum
 from typing import Any, TypeVar
+from uuid import UUID
 
 import click
 
@@ -59,7 +60,7 @@ def plain(value: Any) -> Any:
         return value.isoformat()
     if isinstance(value, Enum):
         return value.value
-    return str(value) if isinstance(value, Decimal) else value
+    return str(value) if isinstance(value, Decimal | UUID) else value
 
 
 def _opened(name: str, value: Any) -> Any:

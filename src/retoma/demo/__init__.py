@@ -1,1 +1,1 @@
-"""The demo: a small real pipeline, a worker that is killed twice, and the count of what was done."""
+"""The demo: sample documents, the ready classification pipeline, everything that can go wrong, and the count of it."""

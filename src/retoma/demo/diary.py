@@ -1,26 +1,30 @@
-"""The diary: each step writes a line when it really runs, in a file that only grows. The engine never reads it."""
+"""The diary: whoever really reads or judges a document writes a line, in a file that only grows.
+
+The engine never reads it. What it proves rests on its order alone: a step that began shows that the ones before it were
+saved, and a document that is done shows that all of them were.
+"""
 
 from __future__ import annotations
 
-import functools
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Sequence
+from contextvars import ContextVar
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import ParamSpec, TypeVar
 
 from retoma.run import Run
 
-P = ParamSpec("P")
-T = TypeVar("T")
+READ, CLASSIFY, DONE = "read", "classify", "done"
+_ORDER = (READ, CLASSIFY, DONE)
 
-VARIABLE = "RETOMA_DEMO_DIARY"
+NOW: ContextVar[Run] = ContextVar("retoma_demo_run")
+"""The attempt in whose name a provider is asked; the demo's program sets it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A step ran, in the attempt that carried this fence."""
+    """Something began (or, for DONE, ended) in the attempt that carried this fence."""
 
     job: int
     fence: int
@@ -28,16 +32,14 @@ class Line:
 
 
 class Diary:
-    """A file that is only appended to; without a path, nothing is written."""
+    """A file that is only appended to."""
 
-    def __init__(self, path: str | None) -> None:
-        self.path = Path(path) if path else None
+    def __init__(self, path: Path) -> None:
+        self.path = path
 
-    def write(self, run: Run, step: str) -> None:
-        """Note that *step* runs now."""
-        if self.path is None:
-            return
-        job, fence = run.token.split(":")
+    def write(self, step: str) -> None:
+        """Note that *step* begins now, in the attempt at hand."""
+        job, fence = NOW.get().token.split(":")
         line = json.dumps(asdict(Line(int(job), int(fence), step))) + "\n"
         # One write in append mode: lines of several processes do not mix, and a kill leaves whole lines.
         file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
@@ -47,17 +49,29 @@ class Diary:
             os.close(file)
 
     def read(self) -> list[Line]:
-        """Everything that ran."""
-        if self.path is None or not self.path.exists():
+        """Everything that was noted, in its order."""
+        if not self.path.exists():
             return []
         return [Line(**json.loads(line)) for line in self.path.read_text().splitlines()]
 
-    def witness(self, run: Run, step: str, function: Callable[P, T]) -> Callable[P, T]:
-        """*function*, with a line in the diary before each time it runs."""
 
-        @functools.wraps(function)
-        def witnessed(*args: P.args, **kwargs: P.kwargs) -> T:
-            self.write(run, step)
-            return function(*args, **kwargs)
+def redone(lines: Sequence[Line]) -> int:
+    """How often a step ran although it had been saved.
 
-        return witnessed
+    A stale attempt, one that carries an older fence than the proof, may still run to its end: its writes miss, and it
+    is not the work being done again.
+    """
+    proofs: dict[int, dict[int, int]] = {}
+    again = 0
+    for line in lines:
+        rank, known = _ORDER.index(line.step), proofs.setdefault(line.job, {})
+        saved = max((proof for fence, proof in known.items() if fence <= line.fence), default=-1)
+        # Twice in one attempt, or after a later step: both are once too often.
+        again += rank < saved or known.get(line.fence, -1) == rank
+        known[line.fence] = max(rank, known.get(line.fence, -1))
+    return again
+
+
+def begun_anew(lines: Sequence[Line]) -> int:
+    """How often a step began again because the first time it was cut off before anything of it could be saved."""
+    return len(lines) - len({(line.job, line.step) for line in lines}) - redone(lines)

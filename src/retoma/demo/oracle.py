@@ -1,19 +1,45 @@
-"""The oracle: what the diary, the checkpoints and the rows say, put side by side. Nothing here is assumed."""
+"""The oracle: what the diary, the results and the known kinds say, put side by side. Nothing here is assumed."""
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import asdict, dataclass, field
+from decimal import Decimal
 from typing import Any
 
-from retoma import Attempt, Checkpoint, Job, Retoma
-from retoma.demo.diary import Line
+from retoma.demo.diary import Line, begun_anew, redone
+from retoma.demo.samples import Fate, Sample
+from retoma.pipelines.classification.model import Result
 
-_CRASHED = "crashed"
-_LOST = "lost"
+FAILED = "failed"
+
+
+@dataclass(slots=True, kw_only=True)
+class Happened:
+    """What was seen while the demo ran."""
+
+    killed: int = 0
+    """Workers that were killed."""
+    held: int = 0
+    """Documents that such a worker had in hand."""
+    given_back: int = 0
+    """Those of them that another worker took over."""
+    given_back_seconds: float | None = None
+    steps_reused: int = 0
+    """Steps that the killed worker had saved, and that nobody did again."""
+    stalled: int = 0
+    cause: str | None = None
+    resumed: int = 0
+    skipped_on_resume: int = 0
+    """Documents that were done when the batch was resumed, and were left alone."""
+    saved_seconds: float = 0.0
+    """What starting over would have cost: the work that was done when the worker was killed, and again when the batch
+    was resumed.
+    """
+    retried: int = 0
+    recovered: int = 0
+    """Documents that failed, were tried again, and then succeeded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,111 +47,102 @@ class Report:
     """What a run of the demo came to."""
 
     documents: int
-    completed: int
-    rows: int
-    rows_twice: int
+    refused: int
+    """Files that were not taken into the batch at all."""
+    classified: int
+    to_review: int
+    failed: int
+    reasons: dict[str, int]
     missing: int
-    steps: int
-    ran: int
-    run_again: int
-    given_back: int
-    recovered_from_executor: int
-    recovered_from_worker: int
-    executor_seconds: float | None
-    worker_seconds: float | None
-    restart_steps: int
-    restart_seconds: float
-    example: tuple[str, Sequence[str]]
+    """Documents of which there is no result."""
+    twice: int
+    """Results that are there once too often."""
+    unexplained: int
+    """Documents that failed and do not say why."""
+    redone: int
+    begun_anew: int
+    spent: Decimal
+    accuracy: float | None
+    baseline: float | None
+    scanned_read: bool
+    """Whether the page that is only a picture was read: that takes OCR."""
+    breaches: int
+    """Promises of the tables that do not hold, as ``retoma verify`` counts them."""
+    seconds: float
+    happened: Happened = field(default_factory=Happened)
 
     @property
-    def cut_off(self) -> int:
-        """Steps that were in the middle when their process was killed: nothing of them had been saved."""
-        return self.ran - self.steps
+    def checks(self) -> dict[str, bool]:
+        """The promises, each kept or not."""
+        told = self.happened
+        return {
+            "one_result_per_document": self.twice == 0,
+            "nothing_lost": self.missing == 0 and self.refused + self.classified + self.failed == self.documents,
+            "nothing_redone": self.redone == 0,
+            "every_error_explained": self.unexplained == 0,
+            "tables_sound": self.breaches == 0,
+            "worker_killed_and_replaced": told.killed > 0 and told.given_back == told.held,
+            "stalled_and_resumed": told.stalled > 0 and told.resumed == 1,
+            "errors_recovered": told.recovered > 0,
+        }
 
     @property
     def kept(self) -> bool:
-        """Whether the promise was kept."""
-        whole = self.completed == self.documents == self.rows and self.missing == 0 and self.rows_twice == 0
-        return whole and self.run_again == 0
+        """Whether every promise was."""
+        return all(self.checks.values())
+
+    def as_json(self) -> dict[str, Any]:
+        """The report for a program."""
+        figures = asdict(self)
+        return {**figures.pop("happened"), **figures, "checks": self.checks, "kept": self.kept}
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """What is known of one job."""
-
-    job: Job
-    attempts: Sequence[Attempt]
-    checkpoints: Sequence[Checkpoint]
-
-
-async def gather(app: Retoma, queue: str) -> list[Facts]:
-    """Everything the database knows of the jobs of *queue*."""
-    jobs: list[Job] = []
-    while page := await app.jobs(queue=queue, before=jobs[-1].id if jobs else None, limit=1000):
-        jobs += page
-    few = asyncio.Semaphore(8)
-
-    async def facts(job: Job) -> Facts:
-        async with few:
-            # Of a job that was claimed once there is nothing to tell but its checkpoints.
-            attempts = await app.attempts(job.id) if job.fence > 1 else []
-            return Facts(job, attempts, await app.checkpoints(job.id))
-
-    return list(await asyncio.gather(*map(facts, jobs)))
-
-
-async def rows_of(app: Retoma, run: str) -> list[tuple[str, list[str]]]:
-    """What the pipeline wrote: document and keywords."""
-    async with app.transaction() as connection:
-        found: Any = await connection.execute(
-            "select document, keywords from retoma_demo where run = %s order by document", (run,)
-        )
-        return list(await found.fetchall())
+def reason_of(result: Result) -> str:
+    """Why a document failed, in a word that never changes: the code of the error, or its name."""
+    return (result.said or "").partition(":")[0]
 
 
 def weigh(
-    names: Sequence[str],
-    facts: Sequence[Facts],
+    samples: Sequence[Sample],
+    refused: Sequence[str],
+    results: Sequence[Result],
     diary: Sequence[Line],
-    rows: Sequence[tuple[str, list[str]]],
-    *,
-    executor_killed: datetime,
-    worker_killed: datetime,
+    happened: Happened,
+    **known: Any,
 ) -> Report:
-    """Put it all side by side."""
-    saved = {(each.job_id, each.step): each for one in facts for each in one.checkpoints}
-    attempts = [attempt for one in facts for attempt in one.attempts]
-    crashed = [attempt for attempt in attempts if attempt.ending == _CRASHED]
-    lost = [attempt for attempt in attempts if attempt.ending == _LOST]
-    per_document = Counter(document for document, _keywords in rows)
-    before = [each for killed in (executor_killed, worker_killed) for each in saved.values() if each.saved_at < killed]
+    """Put it all side by side; *known* is what was found out elsewhere."""
+    scans = {sample.name for sample in samples if sample.fate is Fate.SCANNED}
+    per_document = Counter(result.code for result in results)
+    classified = [result for result in results if result.category is not None]
+    failed = [result for result in results if result.state == FAILED]
     return Report(
-        documents=len(names),
-        completed=sum(one.job.state == "completed" for one in facts),
-        rows=len(rows),
-        rows_twice=sum(count - 1 for count in per_document.values()),
-        missing=len(set(names) - set(per_document)),
-        steps=len(saved),
-        ran=len(diary),
-        run_again=run_again(diary, saved),
-        given_back=sum(each.fence < one.job.fence for one in facts for each in one.checkpoints),
-        recovered_from_executor=len({attempt.job_id for attempt in crashed}),
-        recovered_from_worker=len({attempt.job_id for attempt in lost}),
-        executor_seconds=_seconds(crashed, executor_killed),
-        worker_seconds=_seconds(lost, worker_killed),
-        restart_steps=len(before),
-        restart_seconds=sum(each.seconds or 0.0 for each in before),
-        example=rows[len(rows) // 2] if rows else ("none", []),
+        documents=len(samples),
+        refused=len(refused),
+        classified=len(classified),
+        to_review=sum(result.to_review for result in classified),
+        failed=len(failed),
+        reasons=dict(Counter(map(reason_of, failed)).most_common()),
+        missing=len({sample.name for sample in samples} - set(per_document) - set(refused)),
+        twice=sum(count - 1 for count in per_document.values()),
+        unexplained=sum(not reason_of(result) for result in failed),
+        redone=redone(diary),
+        begun_anew=begun_anew(diary),
+        scanned_read=scans <= {result.code for result in classified},
+        happened=happened,
+        **known,
     )
 
 
-def run_again(diary: Sequence[Line], saved: dict[tuple[int, str], Checkpoint]) -> int:
-    """How often a step ran although an earlier attempt had saved it, or twice in one attempt."""
-    twice = sum(count - 1 for count in Counter(diary).values())
-    late = {line for line in diary if (line.job, line.step) in saved and line.fence > saved[line.job, line.step].fence}
-    return twice + len(late)
+def accuracy(samples: Sequence[Sample], results: Sequence[Result]) -> tuple[float | None, float | None]:
+    """How many of the verdicts are right, and how many would be by letters alone on the same texts."""
+    from retoma.providers.local.accuracy import baseline  # noqa: PLC0415  # numpy, and only at the end
+    from retoma.providers.local.labelled import Labelled  # noqa: PLC0415  # as above
 
-
-def _seconds(attempts: Sequence[Attempt], killed: datetime) -> float | None:
-    """From the kill until the last of these jobs was back in the queue."""
-    return max(((attempt.ended_at - killed).total_seconds() for attempt in attempts), default=None)
+    known = {sample.name: sample for sample in samples}
+    judged = [(known[result.code], result) for result in results if result.category is not None]
+    if not judged:
+        return None, None
+    right = sum(sample.kind == result.category for sample, result in judged)
+    texts = [Labelled(sample.kind, sample.language, "test", result.chunk_used or "") for sample, result in judged]
+    letters = sum(text.kind == found for text, found in zip(texts, baseline(texts, with_cues=True), strict=True))
+    return right / len(judged), letters / len(judged)

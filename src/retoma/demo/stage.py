@@ -11,37 +11,50 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
-from uuid import uuid4
 
 from retoma import Retoma, RetomaError, Settings, embedded
-from retoma.demo.diary import VARIABLE, Diary
-from retoma.demo.program import prepare
+from retoma.demo.diary import Diary
+from retoma.demo.program import VARIABLE, Switches
 from retoma.embedded_home import ALONE, Home, opened
+from retoma.providers.choose import providers_from
 
 LEASE = 4.0
 HEARTBEAT = 1.0
-EXECUTORS = 2
-AT_ONCE = 4
+WATCHDOG = 0.5
+AT_ONCE = 3
 PROGRAM = "retoma.demo.program:app"
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Where one run of the demo takes place."""
+    """Where one run of the demo takes place: everything is in one folder."""
 
     folder: Path
-    home: Path
-    diary: Diary
-    run: str = field(default_factory=lambda: uuid4().hex[:8])
 
     @property
-    def queue(self) -> str:
-        """A queue of its own, so that two demos in one home do not work for each other."""
-        return f"demo-{self.run}"
+    def home(self) -> Path:
+        return self.folder / "home"
+
+    @property
+    def documents(self) -> Path:
+        return self.folder / "documents"
+
+    @property
+    def diary(self) -> Diary:
+        return Diary(self.folder / "diary.jsonl")
+
+    @property
+    def switches(self) -> Switches:
+        return Switches(self.folder)
+
+    @property
+    def settings(self) -> Settings:
+        """Whatever DATABASE_URL says: nobody's server is filled with a demo."""
+        return Settings(home=self.home).model_copy(update={"database_url": None})
 
     @property
     def environment(self) -> dict[str, str]:
@@ -52,40 +65,36 @@ class Stage:
             "RETOMA_HOME": str(self.home),
             "RETOMA_LEASE_SECONDS": str(LEASE),
             "RETOMA_HEARTBEAT_SECONDS": str(HEARTBEAT),
-            "RETOMA_SWEEP_SECONDS": "0.5",
+            "RETOMA_SWEEP_SECONDS": str(WATCHDOG),
+            "RETOMA_WATCHDOG_SECONDS": str(WATCHDOG),
             "RETOMA_LOG_LEVEL": "warning",
-            VARIABLE: str(self.diary.path),
+            VARIABLE: str(self.folder),
         }
 
     def log(self, label: str) -> Path:
-        return self.folder / f"worker-{label}.log"
+        return self.folder / f"{label}.log"
 
-    async def app(self) -> Retoma:
-        """An open app on the stage's database; the table of the demo is there."""
-        home = Settings(home=self.home)
-        # Whatever DATABASE_URL says: nobody's server is filled with a demo.
-        app = Retoma(settings=home.model_copy(update={"database_url": None}))
-        await app.open()
-        await prepare(app)
-        return app
+    def app(self) -> Retoma:
+        """An app on the stage's database that runs nothing itself."""
+        return Retoma(settings=self.settings, providers=providers_from({"RETOMA_HOME": str(self.home)}))
 
 
 @contextmanager
-def staged() -> Iterator[Stage]:
-    """A stage that is cleared afterwards. The database stays only when RETOMA_HOME says where."""
+def staged(*, keep: bool = False) -> Iterator[Stage]:
+    """A stage that is cleared afterwards; one that is to be kept is only stopped."""
     folder = Path(tempfile.mkdtemp(prefix="retoma-demo-"))
     folder.chmod(0o755)  # as root, the server has another account, which must be able to pass through
-    given = os.environ.get("RETOMA_HOME")
-    home = Path(given) if given else folder / "home"
+    stage = Stage(folder.resolve())
     try:
-        yield Stage(folder, home, Diary(str(folder / "diary.jsonl")))
+        yield stage
     finally:
-        if not given:
-            with suppress(RetomaError, OSError):
-                embedded.stop(home)
-                _wait_for_the_watcher(home)
-                embedded.remove(home)
-        shutil.rmtree(folder, ignore_errors=True)
+        with suppress(RetomaError, OSError):
+            embedded.stop(stage.home)
+            _wait_for_the_watcher(stage.home)
+            if not keep:
+                embedded.remove(stage.home)
+        if not keep:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _wait_for_the_watcher(home: Path, seconds: float = 10.0) -> None:
@@ -102,8 +111,7 @@ class Worker:
     def __init__(self, stage: Stage, label: str) -> None:
         self.label = label
         self._stage = stage
-        command = ["worker", "--app", PROGRAM, "--queues", stage.queue, "--id", f"{label}-{stage.run}"]
-        command += ["--processes", str(EXECUTORS), "--at-once", str(AT_ONCE)]
+        command = ["worker", "--app", PROGRAM, "--id", label, "--processes", "1", "--at-once", str(AT_ONCE)]
         with stage.log(label).open("wb") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "retoma", *command],
@@ -127,11 +135,6 @@ class Worker:
     def pid(self) -> int:
         return self._process.pid
 
-    @property
-    def name(self) -> str:
-        """What the database calls it."""
-        return f"{self.label}-{self._stage.run}"
-
     def ended(self) -> bool:
         return self._process.poll() is not None
 
@@ -144,7 +147,10 @@ class Worker:
             os.killpg(self.pid, signal.SIGKILL)
         self._process.wait()
 
-    def drain(self, seconds: float) -> int:
-        """Ask it to stop; its exit code."""
+    def drain(self) -> None:
+        """Ask it to stop."""
         self._process.terminate()
+
+    def wait(self, seconds: float) -> int:
+        """Its exit code, once it has."""
         return self._process.wait(timeout=seconds)

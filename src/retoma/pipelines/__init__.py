@@ -9,6 +9,7 @@ from typing import Any
 from retoma.app import Retoma
 from retoma.pipeline import Pipeline
 from retoma.pipelines import classification, documents, embeddings
+from retoma.pipelines.sweeping import sweep_blobs
 from retoma.providers.choose import providers_from
 from retoma.settings import Settings
 
@@ -18,6 +19,7 @@ ALL: tuple[Pipeline[Any, Any], ...] = (
     *documents.PIPELINES,
     *embeddings.PIPELINES,
     *classification.PIPELINES,
+    sweep_blobs,
 )
 """Every ready pipeline; an app of one's own may list them beside its own."""
 

@@ -279,7 +279,7 @@ class Embedder(Protocol):
 
 @runtime_checkable
 class Extractor(Protocol):
-    """Reads documents."""
+    """Reads documents. A *model*, and *parameters* that change what is read, are told apart when it has any."""
 
     provider: str
 
@@ -302,7 +302,9 @@ class Classifier(Protocol):
 
 @runtime_checkable
 class PriceSearch(Protocol):
-    """Looks for offers."""
+    """Looks for offers. *parameters* that change what is found are told apart when it has any; one that is free has
+    *bills* False.
+    """
 
     provider: str
 

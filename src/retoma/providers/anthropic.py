@@ -28,6 +28,7 @@ class AnthropicChat:
 
         self.model = model
         self._line = WebLine(self.provider, make, secrets=(key,))
+        self.account = self._line.account
 
     async def chat(self, prompt: Prompt, *, timeout: float) -> Answer:
         """The model's answer to *prompt*."""

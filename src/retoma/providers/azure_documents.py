@@ -52,9 +52,11 @@ class AzureExtractor:
             return DocumentIntelligenceClient(endpoint, AzureKeyCredential(key), api_version=VERSION, **OPTIONS)
 
         self.model = model
+        self.parameters = {"features": sorted(features)}
         self._features = ",".join(features)
         self._pause = pause
         self._line = AzureLine(self.provider, make, secrets=(key,))
+        self.account = self._line.account
 
     async def extract(self, file: Path, *, kind: str, timeout: float) -> Extraction:
         """What *file* says. After a crash it is paid again: to avoid that, keep what *submit* gives."""

@@ -180,7 +180,8 @@ def _chosen(setting: str, default: str, makers: Mapping[str, Maker | None], give
 
 
 def _blobs(given: Mapping[str, str]) -> Any:
-    where = given.get("RETOMA_BLOBS") or str(Path(given.get("RETOMA_HOME") or ".retoma") / "blobs")
+    # Written with its slash also where the home is the current folder.
+    where = given.get("RETOMA_BLOBS") or f"{Path(given.get('RETOMA_HOME') or '.retoma')}/blobs"
     chosen = f"RETOMA_BLOBS={where}"
     if where == "azure":
         return AZURE_BLOBS.make(given, chosen=chosen)

@@ -42,6 +42,7 @@ class Fipe:
     """The table at *base_url*. It is free: nothing that fails here was paid."""
 
     provider = "fipe"
+    bills = False
 
     def __init__(self, *, base_url: str = FIPE, token: str | None = None) -> None:
         headers = {"X-Subscription-Token": token} if token else {}

@@ -77,6 +77,10 @@ class FolderBlobs:
         """Whether it is there."""
         return await self._do(name, self._path(name).is_file)
 
+    def path(self, name: str) -> Path:
+        """Where the blob *name* is on this machine; for who only reads it."""
+        return self._path(name)
+
     def _path(self, name: str) -> Path:
         path = self._root / checked(name, provider=self.provider)
         if not path.resolve().is_relative_to(self._root.resolve()):  # by a link that somebody put there
@@ -112,7 +116,9 @@ class FolderBlobs:
             case errno.EACCES | errno.EPERM | errno.EROFS:
                 next = "Let this account write there, or name another folder."
                 return ProviderRefused(why, next=next, provider=self.provider, paid=False)
-        return ProviderDown(why, next="Make room or mend the disk, then try again.", provider=self.provider, paid=False)
+        full = 507 if error.errno in (errno.ENOSPC, errno.EDQUOT) else None
+        next = "Make room or mend the disk, then try again."
+        return ProviderDown(why, next=next, provider=self.provider, status=full, paid=False)
 
 
 class _Part:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import Awaitable, Callable
 from typing import Any, Generic, TypeVar
 from weakref import WeakKeyDictionary
@@ -41,6 +42,8 @@ class Line(Generic[C]):
                 next="Copy it again, without what stands around it.",
             )
         self.provider = provider
+        self.account = hashlib.sha256(secrets[0].encode()).hexdigest()[:8] if secrets else ""
+        """Tells one key from another, and does not tell it: what is limited is limited by key."""
         self._make = make
         # In a function: an attribute could be printed.
         self._hidden: Callable[[], tuple[str, ...]] = lambda: secrets

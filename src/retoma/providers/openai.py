@@ -28,6 +28,7 @@ class Completions:
 
     def __init__(self, line: WebLine[AsyncOpenAI], *, model: str, most: str = "max_tokens") -> None:
         self.provider = line.provider
+        self.account = line.account
         self.model = model
         self._line = line
         self._most = most
@@ -97,6 +98,7 @@ class Embeddings:
                 f"How many dimensions the vectors of {model} have is not known here.", next="Give its dimensions."
             )
         self.provider = line.provider
+        self.account = line.account
         self.model = model
         self.dimensions = dimensions or known or 0
         self._line = line

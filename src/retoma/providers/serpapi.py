@@ -32,9 +32,11 @@ class SerpApi:
     ) -> None:
         self._currency = currency
         self._where = {"engine": "google_shopping", "gl": country, "hl": language}
+        self.parameters = {**self._where, "currency": currency}
         self._with_key: Callable[[httpx2.URL], bytes] = lambda url: url.copy_set_param("api_key", key).raw_path
         self._without_key: Callable[[str], str] = lambda text: redacted(text, (key,))
         self._line = WebLine(self.provider, lambda: web(base_url=base_url), secrets=(key,))
+        self.account = self._line.account
 
     async def search(self, query: str, *, limit: int = 40, timeout: float) -> Offers:
         """Offers for *query*, as the shops list them; what has no price is no offer."""

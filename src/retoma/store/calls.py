@@ -28,6 +28,8 @@ class Intent:
     request: str
     reserved: Decimal
     reuse: bool
+    patience: float
+    """Seconds for which those who ask the same wait for its answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +65,7 @@ def open(intent: Intent) -> Query[Opened]:
         "request": intent.request,
         "reserved": intent.reserved,
         "reuse": intent.reuse,
+        "patience": intent.patience,
     }
     return Query(SQL["open"], Opened, params)
 

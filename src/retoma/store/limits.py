@@ -13,11 +13,13 @@ def _name(name: str) -> str:
 
 
 def take(
-    name: str, *, worker_id: int, requests: float, tokens: float, least_tokens: float, places: int, busy: int
+    *names: str, worker_id: int, requests: float, tokens: float, least_tokens: float, places: int, busy: int
 ) -> Query[Slice]:
-    """*places* is how many requests the executor would like to have under way, and *busy* how many it has."""
+    """*names* go from the narrowest to the widest; the first that is limited counts. *places* is how many requests the
+    executor would like to have under way, and *busy* how many it has.
+    """
     params = {
-        "name": name,
+        "names": list(names),
         "worker_id": worker_id,
         "requests": requests,
         "tokens": tokens,

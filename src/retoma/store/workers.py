@@ -96,8 +96,10 @@ def all(*, gone: bool = False, limit: int = 200) -> Query[Presence]:
     return Query(SQL["all"], Presence, {"gone": gone, "limit": limit})
 
 
-def metrics(label: str) -> Query[Metrics]:
-    return Query(SQL["metrics"], Metrics, {"label": label})
+def metrics(worker: str | int) -> Query[Metrics]:
+    """Of all executors that carry a label, or of the one that has a number."""
+    label, id = (None, worker) if isinstance(worker, int) else (worker, None)
+    return Query(SQL["metrics"], Metrics, {"label": label, "id": id})
 
 
 def prune(older_than: float) -> Query[int]:

@@ -91,6 +91,7 @@ class JobRecovered(Event):
     """A worker is gone; this is what became of a job it held."""
 
     weight: ClassVar[str] = "warning"
+    worker: int
     job: int
     pipeline: str
     attempt: int
@@ -99,6 +100,7 @@ class JobRecovered(Event):
     crashes: int
     reason: str | None = None
     step: str | None = None
+    correlation: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,15 +13,34 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
 
 from retoma.app import Retoma
-from retoma.web import batches, calls, events, jobs, probes, problems, queues, schedules, system, workers
+from retoma.web import (
+    batches,
+    calls,
+    classification,
+    documents,
+    embeddings,
+    events,
+    jobs,
+    probes,
+    problems,
+    queues,
+    schedules,
+    signing,
+    system,
+    workers,
+)
 from retoma.web.headers import dressed
+from retoma.web.pages import classifier
 from retoma.web.problems import Refusal
 from retoma.web.stream import Newsroom
 from retoma.web.visits import Place, refuse_strange_hosts
 
 __all__ = ["router", "site"]
 
-NOUNS = (batches, events, jobs, calls, queues, workers, schedules, system)
+NOUNS = (batches, events, jobs, calls, queues, workers, schedules, system, embeddings)
+"""What the API has; a noun with ``is_for(app)`` only where that is true."""
+PAGES: tuple[Any, ...] = (documents, classifier)
+"""Modules of pages, in the order of the header; each is served when the app has what it needs."""
 _WORTH_COMPRESSING = 1000
 
 
@@ -32,12 +51,13 @@ def router(app: Retoma, *, allow_hosts: Iterable[str] = ()) -> APIRouter:
     """
     whole = APIRouter(lifespan=_lifespan(app, allow_hosts), generate_unique_id_function=_operation_id)
     for noun in NOUNS:
-        whole.include_router(noun.router)
+        if not hasattr(noun, "is_for") or noun.is_for(app):
+            whole.include_router(noun.router)
     return whole
 
 
 def site(app: Retoma, *, allow_hosts: Iterable[str] = ()) -> FastAPI:
-    """An application that serves *app*: the API under /api/v1, /livez, /readyz, /openapi.json and /docs."""
+    """An application that serves *app*: the API under /api/v1, the pages, /livez, /readyz, /openapi.json and /docs."""
     made = FastAPI(
         title="Retoma",
         version=version("retoma"),
@@ -47,6 +67,15 @@ def site(app: Retoma, *, allow_hosts: Iterable[str] = ()) -> FastAPI:
     )
     made.include_router(router(app, allow_hosts=allow_hosts), prefix="/api/v1")
     made.include_router(probes.router)
+    if classification.is_for(app):
+        made.include_router(classification.router, prefix=classification.PREFIX)
+        # Where its first users knew the routes; described once.
+        made.include_router(classification.router, include_in_schema=False)
+    made.include_router(signing.router)
+    shown = [each for each in PAGES if each.is_for(app)]
+    for each in shown:
+        made.include_router(each.router)
+    made.state.nav = tuple(each.ENTRY for each in shown)
     made.add_exception_handler(HTTPException, _nowhere)
     # Streams are left alone: it knows text/event-stream.
     made.add_middleware(GZipMiddleware, minimum_size=_WORTH_COMPRESSING)

@@ -18,7 +18,7 @@ from retoma.web.headers import dressed
 from retoma.web.once import Handle, changed
 from retoma.web.problems import ProblemResponse, Refusal
 from retoma.web.shapes import Problem
-from retoma.web.visits import SAFE, Need, welcome
+from retoma.web.visits import SAFE, Need, Visit, welcome
 
 _KEY = HTTPBearer(scheme_name="key", bearerFormat="rtm_<id>_<secret>", auto_error=False)
 _PROBLEM = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
@@ -40,7 +40,8 @@ class Door(APIRoute):
         options["summary"] = re.split(r"(?<=[.;:])\s", told)[0].rstrip(".;:")
         changes = not SAFE.issuperset(options.get("methods") or ())
         options["responses"] = {**_problems(need, changes=changes), **(options.get("responses") or {})}
-        options["openapi_extra"] = {"parameters": [_ONCE]} if changes else None
+        extra: dict[str, Any] = options.get("openapi_extra") or {}
+        options["openapi_extra"] = {**extra, "parameters": [_ONCE]} if changes and need.once else extra
         options["response_model_exclude_unset"] = True
         if need.scope:
             options["dependencies"] = [*(options.get("dependencies") or ()), Security(_KEY, scopes=[need.scope])]
@@ -59,10 +60,14 @@ class Door(APIRoute):
             try:
                 response = await _served(Sent(request.scope, request.receive), need, handle)
             except Exception as error:  # noqa: BLE001 - whatever it is, the caller is told a problem
-                response = problems.answer(request, error)
+                response = self.told(request, error)
             return dressed(request, response)
 
         return enter
+
+    def told(self, request: Request, error: Exception) -> Response:
+        """What the caller is told of *error*."""
+        return problems.answer(request, error)
 
 
 async def _served(sent: Sent, need: Need, handle: Handle) -> Response:
@@ -72,8 +77,16 @@ async def _served(sent: Sent, need: Need, handle: Handle) -> Response:
         return await handle(sent)
     visit = await welcome(sent, need)
     if sent.method not in SAFE:
-        return await changed(visit, sent, handle)
+        return await _changed(visit, need, sent, handle)
     return _unless_seen(sent, await handle(sent))
+
+
+async def _changed(visit: Visit, need: Need, sent: Sent, handle: Handle) -> Response:
+    if need.once:
+        return await changed(visit, sent, handle)
+    if not need.streamed:
+        await sent.read(limit=visit.app.settings.web_body_bytes)
+    return await handle(sent)
 
 
 def _unless_seen(sent: Sent, response: Response) -> Response:

@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 _SAFE = re.compile(r"[A-Za-z0-9._:/+=@-]{8,128}")
+_TRACE = re.compile(r"[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}.*")
 
 _ALWAYS = {
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
@@ -19,10 +20,14 @@ _ALWAYS = {
 
 
 def correlation_of(request: Request) -> str:
-    """The id that the caller gave this request, or one that is made for it."""
+    """The id that the caller gave this request: its own, or that of the trace it belongs to (W3C Trace Context); else
+    one that is made for it.
+    """
     if not hasattr(request.state, "correlation_id"):
         given = request.headers.get("x-correlation-id", "")
-        request.state.correlation_id = given if _SAFE.fullmatch(given) else uuid4().hex
+        trace = _TRACE.fullmatch(request.headers.get("traceparent", ""))
+        known = given if _SAFE.fullmatch(given) else trace and trace[1]
+        request.state.correlation_id = known or uuid4().hex
     return str(request.state.correlation_id)
 
 

@@ -25,6 +25,7 @@ from retoma.errors import (
     UnknownPipeline,
     Unstorable,
 )
+from retoma.providers import ProviderError
 from retoma.telemetry import Event, emit
 from retoma.telemetry.events import DatabaseLost
 from retoma.web.headers import correlation_of
@@ -32,6 +33,9 @@ from retoma.web.shapes import Fault, Problem
 from retoma.web.words import catalogue, language_of
 
 STATUSES = {
+    "file_empty": 400,
+    "file_missing": 400,
+    "multipart_invalid": 400,
     "request_incomplete": 400,
     "auth_invalid": 401,
     "auth_missing": 401,
@@ -50,9 +54,17 @@ STATUSES = {
     "key_taken": 409,
     "resume_limit_reached": 409,
     "stale_epoch": 409,
+    "file_too_large": 413,
     "payload_too_large": 413,
+    "too_many_files": 413,
+    "file_type_mismatch": 415,
+    "file_type_unsupported": 415,
+    "multipart_expected": 415,
     "unsupported_media_type": 415,
     "host_not_allowed": 421,
+    "archive_limits": 422,
+    "file_encrypted": 422,
+    "file_truncated": 422,
     "idempotency_key_reused": 422,
     "invalid_cursor": 422,
     "invalid_text": 422,
@@ -63,11 +75,20 @@ STATUSES = {
     "value_unstorable": 422,
     "internal": 500,
     "database_unavailable": 503,
+    "provider_unavailable": 503,
     "schema_mismatch": 503,
+    "store_unavailable": 503,
+    "store_full": 507,
 }
 """Every code there is, and the status it comes with."""
 
-RETRY_AFTER = {"idempotency_in_progress": 1, "database_unavailable": 5, "schema_mismatch": 30}
+RETRY_AFTER = {
+    "idempotency_in_progress": 1,
+    "database_unavailable": 5,
+    "provider_unavailable": 10,
+    "schema_mismatch": 30,
+    "store_unavailable": 10,
+}
 """What may go well when it is asked again, and after how many seconds."""
 
 _HEADERS = {"auth_missing": {"WWW-Authenticate": "Bearer"}, "auth_invalid": {"WWW-Authenticate": "Bearer"}}
@@ -111,8 +132,13 @@ class RequestFailed(Event):
 
 def answer(request: Request, error: Exception) -> Response:
     """What the caller is told of *error*."""
+    problem, headers = explained(request, error, language_of(request.headers.get("accept-language", "")))
+    return ProblemResponse(problem.model_dump_json(), problem.status, headers)
+
+
+def explained(request: Request, error: Exception, language: str) -> tuple[Problem, dict[str, str]]:
+    """The problem that *error* is, in *language*, and the headers that go with it."""
     refusal = error if isinstance(error, Refusal) else _refusal(request, error)
-    language = language_of(request.headers.get("accept-language", ""))
     words = catalogue(language)[refusal.code]
     # What the engine says is in English, and more exact than the general words; in Portuguese these must do.
     said = refusal.said if refusal.said and language == "en" else words.detail.format(**refusal.values)
@@ -131,7 +157,7 @@ def answer(request: Request, error: Exception) -> Response:
     headers = {"Content-Language": language, "Vary": "Accept-Language", **_HEADERS.get(refusal.code, {})}
     if wait is not None:
         headers["Retry-After"] = str(wait)
-    return ProblemResponse(problem.model_dump_json(), problem.status, {**headers, **refusal.headers})
+    return problem, {**headers, **refusal.headers}
 
 
 def _refusal(request: Request, error: Exception) -> Refusal:
@@ -150,7 +176,8 @@ def _refusal(request: Request, error: Exception) -> Refusal:
             return Refusal("schema_mismatch" if isinstance(error, SchemaMismatch) else "database_unavailable")
         case _:
             emit(RequestFailed(request=_name(request), error=_place(error), correlation=correlation_of(request)))
-            return Refusal("internal")
+            provider = error.provider if isinstance(error, ProviderError) else None
+            return Refusal("provider_unavailable", provider=provider) if provider else Refusal("internal")
 
 
 _NOWHERE = {404: "not_found", 405: "method_not_allowed"}

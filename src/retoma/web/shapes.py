@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict
+from pydantic.alias_generators import to_camel
 
 from retoma.model import JobState
 
@@ -276,6 +277,12 @@ class Metrics(Shape):
     jobs_recovered: int
     avg_job_duration_ms: float
     stuck_job_count: int
+
+
+class WorkerMetrics(Metrics):
+    """The seven figures of a worker, under the names of the worker scale-out document."""
+
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True)
 
 
 class Alive(Shape):

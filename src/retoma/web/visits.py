@@ -20,6 +20,8 @@ from retoma.web.problems import Refusal
 F = TypeVar("F", bound=Callable[..., Any])
 
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+COOKIE = "retoma_key"
+"""Where a browser keeps the key of somebody who signed in."""
 _PASSED_ON = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip")
 
 
@@ -37,17 +39,20 @@ class Need:
 
     scope: str | None
     limited: bool
+    once: bool
+    streamed: bool
 
 
-def needs(scope: str | None, *, limited: bool = False) -> Callable[[F], F]:
+def needs(scope: str | None, *, limited: bool = False, once: bool = True, streamed: bool = False) -> Callable[[F], F]:
     """Say which scope an endpoint asks for; None lets everybody in.
 
     A key that is limited to some pipelines is turned away, unless the endpoint is *limited*: then it sees to the
-    limit itself, with ``visit.only`` or ``visit.see``.
+    limit itself, with ``visit.only`` or ``visit.see``. A change without *once* has no transaction around it and knows
+    no Idempotency-Key: it must be harmless when it is repeated. A *streamed* one also reads its body by itself.
     """
 
     def mark(endpoint: F) -> F:
-        vars(endpoint)["need"] = Need(scope, limited)
+        vars(endpoint)["need"] = Need(scope, limited, once and not streamed, streamed)
         return endpoint
 
     return mark
@@ -95,7 +100,7 @@ async def welcome(request: Request, need: Need) -> Visit:
     """Let the caller in, or say why not; what they sent has not been read yet."""
     place: Place = request.state.retoma
     refuse_strange_hosts(request)
-    _refuse_other_sites(request)
+    refuse_other_sites(request)
     visit = await _recognised(request, place)
     if need.scope and not visit.may(need.scope):
         raise Refusal("scope_required", scope=need.scope)
@@ -106,21 +111,33 @@ async def welcome(request: Request, need: Need) -> Visit:
 
 
 async def _recognised(request: Request, place: Place) -> Visit:
-    app, correlation = place.app, correlation_of(request)
-    secret = app.settings.api_key
+    app = place.app
     given = request.headers.get("authorization")
-    if given is None:
-        if secret is None and is_local(request) and not (await app.access.tally()).existing:
-            return Visit(app, correlation, "local")
-        raise Refusal("auth_missing")
-    scheme, _, text = given.partition(" ")
-    if scheme.lower() == "bearer":
-        if secret is not None and same_secret(text, secret.get_secret_value()):
-            return Visit(app, correlation, "environment")
-        if key := await app.access.recognise(text):
-            limit = None if key.pipelines is None else tuple(key.pipelines)
-            return Visit(app, correlation, key.id, frozenset(key.scopes), limit)
-    raise Refusal("auth_invalid")
+    if given is not None:
+        scheme, _, text = given.partition(" ")
+        visit = await opened_by(request, text) if scheme.lower() == "bearer" else None
+        if visit is None:
+            raise Refusal("auth_invalid")
+        return visit
+    # The browser keeps it from other sites already; this is for browsers that do not.
+    text = "" if request.headers.get("sec-fetch-site") == "cross-site" else request.cookies.get(COOKIE, "")
+    if text and (visit := await opened_by(request, text)):
+        return visit
+    if app.settings.api_key is None and is_local(request) and not (await app.access.tally()).existing:
+        return Visit(app, correlation_of(request), "local")
+    raise Refusal("auth_invalid" if text else "auth_missing")
+
+
+async def opened_by(request: Request, text: str) -> Visit | None:
+    """The visit of whoever holds the key *text*; None when it opens nothing."""
+    place: Place = request.state.retoma
+    secret, correlation = place.app.settings.api_key, correlation_of(request)
+    if secret is not None and same_secret(text, secret.get_secret_value()):
+        return Visit(place.app, correlation, "environment")
+    if key := await place.app.access.recognise(text):
+        limit = None if key.pipelines is None else tuple(key.pipelines)
+        return Visit(place.app, correlation, key.id, frozenset(key.scopes), limit)
+    return None
 
 
 def is_loopback(name: str) -> bool:
@@ -152,8 +169,10 @@ def refuse_strange_hosts(request: Request) -> None:
         raise Refusal("host_not_allowed", host=repr(host[:100]))
 
 
-def _refuse_other_sites(request: Request) -> None:
-    # A browser sends along what it holds for us, such as being on this machine; a key it does not send by itself.
+def refuse_other_sites(request: Request) -> None:
+    """A browser sends along what it holds for us, such as a cookie, or being on this machine; a key in the header it
+    does not send by itself.
+    """
     if request.method in SAFE or "authorization" in request.headers:
         return
     site = request.headers.get("sec-fetch-site")

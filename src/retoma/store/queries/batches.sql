@@ -716,6 +716,24 @@ bad as materialized (
       join retoma.attempts as attempt on attempt.job_id = job.id
      where attempt.ended_at > batch.last_progress_at
        and attempt.ending not in ('released', 'postponed', 'waiting')
+),
+shut as materialized (
+    -- The limit that keeps its last calls waiting: the provider said so, or failed too often.
+    select bucket.name, greatest(bucket.cooled_until, bucket.opened_until) as until,
+           bucket.opened_until is not null as broken
+      from (select distinct call.provider, call.provider || '/' || call.model as model
+              from (select call.provider, call.model
+                      from batch
+                      join retoma.calls as call on call.batch_id = batch.id
+                     order by call.id desc
+                     limit 100) as call) as used
+      join retoma.limits as bucket
+        on bucket.name in (used.provider, used.model)
+        or starts_with(bucket.name, used.model || '/')
+     where bucket.cooled_until > now()
+        or bucket.opened_until is not null
+     order by broken desc, until desc
+     limit 1
 )
 select batch.state, batch.reason, batch.queue, batch.pipeline, batch.sealed_at, batch.started_at,
        batch.last_progress_at, batch.stall_seconds, batch.epoch, batch.event_seq, batch.budget, batch.spent,
@@ -764,6 +782,9 @@ select batch.state, batch.reason, batch.queue, batch.pipeline, batch.sealed_at, 
        (select max(job.crashes) from retoma.jobs as job
          where job.batch_id = batch.id and job.crashes > 0 and job.state in ('queued', 'running'))::integer
            as suspect_crashes,
+       (select shut.name from shut) as shut_limit,
+       (select shut.until from shut) as shut_until,
+       coalesce((select shut.broken from shut), false) as shut_broken,
        now() as now
   from batch
  cross join waiting;

@@ -1,8 +1,10 @@
 -- Calls: the intent is committed before a provider is asked, and the answer as it came before anybody reads it.
 
 -- name: open
--- One statement decides: an equal request that was answered is given back; else the intent is written, if the job is
--- still ours and its batch can pay. Intents of our own that an earlier attempt left without an answer are in doubt.
+-- One statement decides: an equal request that was answered is given back; one that somebody else has under way is
+-- waited for; else the intent is written, if the job is still ours and its batch can pay. Two who come at the very same
+-- moment are told apart by the index one_asks_and_others_wait: the second fails whole, and looks again. Intents whose
+-- worker is gone, or that an earlier attempt left, are in doubt. The purse is locked before calls, here and below.
 with mine as materialized (
     select job.id, job.batch_id
       from retoma.jobs as job
@@ -20,41 +22,76 @@ known as materialized (
      order by call.id
      limit 1
 ),
-doubt as (
-    update retoma.calls as call
-       set state = 'doubtful'
-      from mine
-     where call.job_id = mine.id
+asked as materialized (
+    select call.id, call.worker_id, call.job_id = %(job_id)s::bigint and call.fence = %(fence)s::bigint as ours,
+           worker.id is not null and call.awaited_until > clock_timestamp() as alive
+      from retoma.calls as call
+      left join retoma.workers as worker
+        on worker.id = call.worker_id
+       and worker.stopped_at is null
+       and worker.lease_expires_at > now()
+     where call.tenant = %(tenant)s::text
        and call.key = %(key)s::text
        and call.state = 'open'
-       and call.fence < %(fence)s::bigint
-    returning call.id
+       and call.awaited_until is not null
+       and %(reuse)s::boolean
 ),
-earlier as materialized (
-    select count(*) as doubts from retoma.calls as call
-      join mine on call.job_id = mine.id and call.key = %(key)s::text and call.state = 'doubtful'
+free as materialized (
+    select mine.id, mine.batch_id
+      from mine
+     where not exists (select from known)
+       and not exists (select from asked where asked.alive)
 ),
 budget as (
     update retoma.batches as batch
        set reserved = batch.reserved + %(reserved)s::numeric
-      from mine
-     where batch.id = mine.batch_id
-       and not exists (select from known)
+      from free
+     where batch.id = free.batch_id
        and (batch.budget is null or batch.spent + batch.reserved + %(reserved)s::numeric <= batch.budget)
     returning batch.id
 ),
+left_behind as materialized (
+    select asked.id from asked join mine on not asked.alive
+     union
+    select call.id
+      from mine
+      join retoma.calls as call on call.job_id = mine.id
+     where call.key = %(key)s::text
+       and call.state = 'open'
+       and call.fence < %(fence)s::bigint
+       and not exists (select from asked where asked.id = call.id)
+),
+doubt as (
+    update retoma.calls as call
+       set state = 'doubtful'
+      from left_behind
+     where call.id = left_behind.id
+       and call.state = 'open'
+       and (select count(*) from budget) >= 0
+    returning call.job_id
+),
+doubts as materialized (
+    select (select count(*) from doubt) as lost,
+           (select count(*) from doubt where doubt.job_id = %(job_id)s::bigint)
+           + (select count(*)
+                from mine
+                join retoma.calls as call on call.job_id = mine.id
+               where call.key = %(key)s::text
+                 and call.state = 'doubtful') as own
+),
 opened as (
     insert into retoma.calls (tenant, key, provider, model, job_id, batch_id, step, fence, worker_id, kind, request,
-                              reserved)
-    select %(tenant)s::text, %(key)s::text, %(provider)s::text, %(model)s::text, mine.id, mine.batch_id,
+                              reserved, awaited_until)
+    select %(tenant)s::text, %(key)s::text, %(provider)s::text, %(model)s::text, free.id, free.batch_id,
            %(step)s::text, %(fence)s::bigint, %(worker_id)s::bigint,
-           case when %(kind)s::text = 'first' and ((select count(*) from doubt) > 0 or earlier.doubts > 0)
-                then 'again' else %(kind)s::text end,
-           %(request)s::json, %(reserved)s::numeric
-      from mine
-     cross join earlier
-     where not exists (select from known)
-       and (mine.batch_id is null or exists (select from budget))
+           case when %(kind)s::text = 'first' and doubts.lost + doubts.own > 0 then 'again' else %(kind)s::text end,
+           %(request)s::json, %(reserved)s::numeric,
+           case when %(reuse)s::boolean
+                then clock_timestamp() + make_interval(secs => %(patience)s::float8) end
+      from free
+     cross join doubts
+     where free.batch_id is null
+        or exists (select from budget)
     returning id
 ),
 reused as (
@@ -63,16 +100,26 @@ reused as (
 select exists (select from mine) as mine,
        (select known.id from known) as known,
        (select opened.id from opened) as opened,
-       (select count(*) from doubt) + (select earlier.doubts from earlier) as doubts,
+       (select doubts.own from doubts) as doubts,
        (select batch.budget from retoma.batches as batch join mine on batch.id = mine.batch_id) as budget,
-       (select batch.spent from retoma.batches as batch join mine on batch.id = mine.batch_id) as spent;
+       (select asked.id from asked where asked.alive) as asked,
+       coalesce((select asked.worker_id = %(worker_id)s::bigint from asked), false) as here,
+       coalesce((select asked.ours from asked), false) as ours;
 
 -- name: withdraw
--- The request was not made after all.
-with withdrawn as (
+-- The request was not made after all; whoever says so knows, even if it was taken for doubtful.
+with purse as materialized (
+    select batch.id
+      from retoma.calls as call
+      join retoma.batches as batch on batch.id = call.batch_id
+     where call.id = %(id)s::bigint
+       for no key update of batch
+),
+withdrawn as (
     delete from retoma.calls as call
      where call.id = %(id)s::bigint
-       and call.state = 'open'
+       and call.state in ('open', 'doubtful')
+       and (select count(*) from purse) >= 0
     returning call.id, call.batch_id, call.reserved
 ),
 settled as (
@@ -85,7 +132,14 @@ select withdrawn.id from withdrawn;
 
 -- name: answer
 -- The answer as it came. Not held to the fence: whoever asked has paid, and the answer may serve another.
-with answered as (
+with purse as materialized (
+    select batch.id
+      from retoma.calls as call
+      join retoma.batches as batch on batch.id = call.batch_id
+     where call.id = %(id)s::bigint
+       for no key update of batch
+),
+answered as (
     update retoma.calls as call
        set state = 'answered',
            answer = %(answer)s::text,
@@ -100,6 +154,7 @@ with answered as (
            answered_at = clock_timestamp()
      where call.id = %(id)s::bigint
        and call.state in ('open', 'doubtful')
+       and (select count(*) from purse) >= 0
     returning call.id, call.batch_id, call.reserved, call.cost
 ),
 settled as (
@@ -114,7 +169,14 @@ select answered.id from answered;
 -- name: fail
 -- No answer. When it is sure that nothing was billed, nothing stays reserved; when it is sure that it was, what was
 -- reserved is spent; else the money is in doubt.
-with failed as (
+with purse as materialized (
+    select batch.id
+      from retoma.calls as call
+      join retoma.batches as batch on batch.id = call.batch_id
+     where call.id = %(id)s::bigint
+       for no key update of batch
+),
+failed as (
     update retoma.calls as call
        set state = case when %(paid)s::boolean is null then 'doubtful' else 'failed' end,
            cost = case when %(paid)s::boolean then call.reserved end,
@@ -122,7 +184,8 @@ with failed as (
            error = %(error)s::text,
            text = %(text)s::text
      where call.id = %(id)s::bigint
-       and call.state = 'open'
+       and call.state in ('open', 'doubtful')
+       and (select count(*) from purse) >= 0
     returning call.id, call.batch_id, call.reserved, call.cost, call.state
 ),
 settled as (

@@ -351,7 +351,7 @@ ended as (
       from held
      where job.id = held.id
     returning job.id, job.batch_id, job.key, job.pipeline, job.state, job.reason, job.attempt, job.crashes,
-              held.ending, held.step, held.seconds
+              held.ending, held.step, held.seconds, held.worker_id, job.correlation_id
 ),
 written as (
     insert into retoma.attempts (job_id, fence, attempt, worker_id, ending, reason, error, step, signal,
@@ -374,7 +374,8 @@ moved as (
     select ended.batch_id, ended.id, ended.key, 'running' as was, ended.state, ended.seconds as seconds from ended
 ),
 -- include: tell
-select ended.id, ended.pipeline, ended.state, ended.reason, ended.attempt, ended.crashes, ended.ending, ended.step
+select ended.id, ended.pipeline, ended.state, ended.reason, ended.attempt, ended.crashes, ended.ending, ended.step,
+       ended.worker_id, ended.correlation_id
   from ended
  order by ended.id;
 
@@ -440,7 +441,7 @@ ended as (
       from held
      where job.id = held.id
     returning job.id, job.batch_id, job.key, job.pipeline, job.state, job.reason, job.attempt, job.crashes,
-              'lost' as ending, null::text as step
+              'lost' as ending, null::text as step, held.worker_id, job.correlation_id
 ),
 written as (
     insert into retoma.attempts (job_id, fence, attempt, worker_id, ending, reason, claimed_at)
@@ -457,7 +458,8 @@ moved as (
     select ended.batch_id, ended.id, ended.key, 'running' as was, ended.state, null::real as seconds from ended
 ),
 -- include: tell
-select ended.id, ended.pipeline, ended.state, ended.reason, ended.attempt, ended.crashes, ended.ending, ended.step
+select ended.id, ended.pipeline, ended.state, ended.reason, ended.attempt, ended.crashes, ended.ending, ended.step,
+       ended.worker_id, ended.correlation_id
   from ended
  order by ended.id;
 

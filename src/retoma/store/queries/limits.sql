@@ -1,18 +1,27 @@
 -- What providers allow, shared by all workers. One short statement takes a slice for many calls at once.
 
 -- name: take
--- Refill by the time that has passed, then give what is asked for, or say how long to wait. A bucket holds a
--- twentieth of a minute's allowance, and one request at least; it is refilled with the rest, so that no minute sees
--- more than is allowed. A provider that cools is not asked at all; one that failed too often is asked by one probe at a time.
+-- Refill by the time that has passed, then give what is asked for, or say how long to wait. A bucket holds a fortieth
+-- of a minute's allowance, and one request at least; it is refilled with nineteen twentieths, so that no minute gives
+-- more than is allowed, and what reaches the provider a little late still fits. A provider that cools is not asked at
+-- all; one that failed too often is asked by one probe at a time.
 with locked as materialized (
-    -- First the lock, then the clock: who waited for another must not be refilled for the time that one was.
-    select bucket.* from retoma.limits as bucket where bucket.name = %(name)s::text for no key update
+    -- The first of the names that is limited, else the first. And first the lock, then the clock: who waited for
+    -- another must not be refilled for the time that one was.
+    select bucket.*
+      from retoma.limits as bucket
+     where bucket.name = any (%(names)s::text[])
+       and (bucket.name = (%(names)s::text[])[1] or num_nonnulls(bucket.requests, bucket.tokens, bucket.at_once) > 0)
+     order by num_nonnulls(bucket.requests, bucket.tokens, bucket.at_once) = 0,
+              array_position(%(names)s::text[], bucket.name)
+     limit 1
+       for no key update
 ),
 held as materialized (
     select bucket.*,
            least(pace.most, bucket.requests_left + pace.per_second * passed.seconds) as requests_now,
            pace.per_second,
-           least(bucket.tokens * 0.05,
+           least(bucket.tokens * 0.025,
                  bucket.tokens_left + bucket.tokens * 0.95 / 60 * passed.seconds) as tokens_now,
            (select coalesce(sum(permit.taken), 0)
               from retoma.permits as permit
@@ -26,7 +35,7 @@ held as materialized (
            select extract(epoch from greatest(clock_timestamp() - bucket.refilled_at, interval '0'))::float8
                       as seconds) as passed
      cross join lateral (
-           select greatest(1, bucket.requests * 0.05)::float8 as most,
+           select greatest(1, bucket.requests * 0.025)::float8 as most,
                   greatest(bucket.requests - greatest(1, bucket.requests * 0.05), bucket.requests * 0.5)::float8 / 60
                       as per_second) as pace
 ),
@@ -56,7 +65,7 @@ granted as materialized (
            -- A single request that is larger than the bucket is let through when the bucket is full, and owed.
            case when given.got_requests = 0 then 0
                 when given.tokens is null then %(tokens)s::float8
-                when given.tokens_now >= least(%(least_tokens)s::float8, given.tokens * 0.05)
+                when given.tokens_now >= least(%(least_tokens)s::float8, given.tokens * 0.025)
                 then greatest(%(least_tokens)s::float8, least(%(tokens)s::float8, given.tokens_now))
                 else 0 end as got_tokens
       from given
@@ -88,12 +97,13 @@ select case when granted.got_tokens > 0 or granted.tokens is null and granted.go
             when granted.places <= %(busy)s::integer then 0.2
             when granted.got_requests = 0 then (1 - granted.requests_now) / granted.per_second
             when granted.tokens is not null and granted.got_tokens = 0
-            then (least(%(least_tokens)s::float8, granted.tokens * 0.05) - granted.tokens_now)
+            then (least(%(least_tokens)s::float8, granted.tokens * 0.025) - granted.tokens_now)
                  * 60 / (granted.tokens * 0.95)
             else 0 end::float8 as wait,
        granted.reason,
        granted.probe,
-       granted.at_once is not null as seated
+       granted.at_once is not null as seated,
+       granted.name
   from granted;
 
 -- name: give_back
@@ -141,7 +151,7 @@ returning bucket.name;
 -- A person, or the program, says what is allowed; it holds from the next slice on.
 insert into retoma.limits as bucket (name, requests, tokens, at_once, requests_left, tokens_left)
 values (%(name)s::text, %(requests)s::integer, %(tokens)s::integer, %(at_once)s::integer,
-        greatest(1, coalesce(%(requests)s::integer, 0) * 0.05), coalesce(%(tokens)s::integer, 0) * 0.05)
+        greatest(1, coalesce(%(requests)s::integer, 0) * 0.025), coalesce(%(tokens)s::integer, 0) * 0.025)
 on conflict (name) do update
    set requests = excluded.requests,
        tokens = excluded.tokens,

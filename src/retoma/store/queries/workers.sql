@@ -77,7 +77,8 @@ select worker.id, worker.label, worker.host, worker.pid, worker.version, worker.
  limit %(limit)s::integer;
 
 -- name: metrics
--- The figures of every executor that carries this label, and how many running jobs nobody beats for.
+-- The figures of every executor that carries this label, or of the one of this number, and how many running jobs
+-- nobody beats for.
 select coalesce(sum(worker.claimed), 0)::bigint as jobs_claimed,
        coalesce(sum(worker.completed), 0)::bigint as jobs_completed,
        coalesce(sum(worker.failed), 0)::bigint as jobs_failed,
@@ -89,7 +90,7 @@ select coalesce(sum(worker.claimed), 0)::bigint as jobs_claimed,
           join retoma.workers as holder on holder.id = job.worker_id
          where job.state = 'running' and holder.lease_expires_at < now()) as stuck_job_count
   from retoma.workers as worker
- where worker.label = %(label)s::text;
+ where worker.label = %(label)s::text or worker.id = %(id)s::bigint;
 
 -- name: prune
 delete from retoma.workers as worker

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterable
 from pathlib import Path
+from typing import BinaryIO
 
 import openpyxl  # type: ignore[import-untyped]  # it has no types
 
@@ -20,8 +21,14 @@ def read(file: Path, trail: Trail) -> Extraction:
     trail.at("openpyxl")
     with Archive(file) as archive:
         archive.check_markup()
+    # Opened here: given a path, it wants the name to end in .xlsx, and stored files have names of our own.
+    with file.open("rb") as content:
+        return _read(file, content, trail)
+
+
+def _read(file: Path, content: BinaryIO, trail: Trail) -> Extraction:
     try:
-        book = openpyxl.load_workbook(file, read_only=True, data_only=True, keep_links=False)
+        book = openpyxl.load_workbook(content, read_only=True, data_only=True, keep_links=False)
     except Exception as error:  # it raises whatever its XML library and its descriptors raise
         raise _damaged(file, error) from error
     pages, tables = [], []

@@ -37,15 +37,18 @@ create table retoma.calls (
     reused           integer not null default 0,
     asked_at         timestamptz not null default clock_timestamp(),
     answered_at      timestamptz,
+    awaited_until    timestamptz,
     constraint a_call_has_a_kind check (kind in ('first', 'again', 'repair')),
     constraint a_call_has_a_state check (state in ('open', 'answered', 'failed', 'doubtful')),
     constraint an_answered_call_has_its_answer check (
         (state = 'answered') = (answer is not null and cost is not null and answered_at is not null))
 );
 
+create unique index one_asks_and_others_wait on retoma.calls (tenant, key)
+    where state = 'open' and awaited_until is not null;
 create index calls_by_key on retoma.calls (tenant, key) where state = 'answered';
 create index calls_of_job on retoma.calls (job_id);
-create index calls_of_batch on retoma.calls (batch_id) where batch_id is not null;
+create index calls_of_batch on retoma.calls (batch_id, id) where batch_id is not null;
 create index calls_in_doubt on retoma.calls (id) where state in ('open', 'doubtful');
 
 alter table retoma.batches add column reserved numeric not null default 0;

@@ -1,2 +1,2 @@
--- Embeddings: texts by their content, and what is known under which source.
-select 1;
+drop table retoma.embedding_sources;
+drop table retoma.embeddings;

@@ -1,0 +1,291 @@
+"""retoma classify: a folder of documents, each told its kind. The same command again goes on where it stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shlex
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from retoma.cli import door, show
+from retoma.cli.batch_watch import SOME_FAILED, follow
+from retoma.cli.root import INTERRUPTED
+
+if TYPE_CHECKING:
+    from retoma.app import Retoma
+    from retoma.batch import Batch
+    from retoma.pipelines.classification.library import Classification
+    from retoma.pipelines.classification.model import Intake, Project
+
+_MOST_TOLD = 10
+_MOST_PROCESSES = 2
+_FORMATS = (".xlsx", ".csv", ".json")
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What was asked for."""
+
+    folder: Path
+    name: str
+    labels: Path | None
+    export: Path | None
+    detach: bool
+    at_once: int
+    reference: str
+    command: str
+    """What to type to go on."""
+
+
+@click.command()
+@click.argument("folder", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option(
+    "--labels",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="The kinds to tell apart: a prompt, lines '- name: description; word, word', or JSON.",
+)
+@click.option("--name", metavar="N", help="The project's name; else the folder's path.")
+@click.option(
+    "--export", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write .xlsx, .csv or .json."
+)
+@click.option("--detach", is_flag=True, help="Queue the work and leave; workers do it.")
+@click.option(
+    "--at-once", type=click.IntRange(1, 10), default=10, show_default=True, metavar="N", help="Documents at once."
+)
+@door.app_option
+def classify(
+    folder: Path,
+    labels: Path | None,
+    name: str | None,
+    export: Path | None,
+    at_once: int,
+    reference: str | None,
+    *,
+    detach: bool,
+) -> None:
+    """Tell the kind of every document in DIR.
+
+    Where no worker serves the pipeline, one works here meanwhile. Ctrl-C finishes the steps at hand and leaves the
+    rest; the same command again goes on, and skips what was classified before with the same content and settings.
+
+    The exit code is 0 when all went well, 8 when some documents failed or were not taken, and 9 when it stalled.
+    """
+    if export is not None and export.suffix.lower() not in _FORMATS:
+        raise click.UsageError(f"--export writes {', '.join(_FORMATS)}, not {export.name!r}.")
+    words = ["retoma", "classify", str(folder)]
+    words += ["--labels", str(labels)] if labels else []
+    words += ["--name", name] if name else []
+    words += ["--export", str(export)] if export else []
+    wish = Wish(
+        folder=folder,
+        name=(name or str(folder.resolve()))[-200:],
+        labels=labels,
+        export=export,
+        detach=detach,
+        at_once=at_once,
+        reference=door.reference_of(reference),
+        command=shlex.join(words),
+    )
+    try:
+        code = asyncio.run(_classify(wish))
+    except KeyboardInterrupt:
+        show.talk(f"You left; nothing that is done is lost. To go on: {wish.command}")
+        code = INTERRUPTED
+    click.get_current_context().exit(code)
+
+
+async def _classify(wish: Wish) -> int:
+    from retoma.find import find_app
+    from retoma.pipelines.classification.library import Classification
+
+    door.settings()  # says where the database is when it is about to be made
+    # The bar is what people look at; what a worker logs line by line would tear it.
+    os.environ.setdefault("RETOMA_LOG_LEVEL", "error")
+    app: Retoma = find_app(wish.reference)
+    async with app:
+        library = Classification(app)
+        project = await _project(library, wish)
+        intake = await _take(library, project, wish)
+        batch = await _begin(library, project)
+        if wish.detach:
+            return await _leave(app, batch)
+        code = await _work(library, batch, wish)
+        if code != INTERRUPTED:
+            code = await _rest(library, project, batch, wish) or code
+        return SOME_FAILED if code == 0 and intake.refused else code
+
+
+# — before —
+
+
+async def _project(library: Classification, wish: Wish) -> Project:
+    """The project of this folder, with the kinds that are asked for now."""
+    from retoma.errors import ConfigurationError
+    from retoma.pipelines.classification.labels import from_file
+
+    prompt_id = None
+    if wish.labels is not None:
+        try:
+            content = from_file(wish.labels.read_text(encoding="utf-8"))
+        except UnicodeDecodeError:
+            raise ConfigurationError(f"{wish.labels} is not a text in UTF-8.", next="Save it as UTF-8.") from None
+        called = f"{wish.name[-180:]} (categorias)"
+        if found := await library.prompts(name=called):
+            same = found[0].content == content
+            prompt_id = (found[0] if same else await library.change_prompt(found[0].id, content=content)).id
+        else:
+            prompt_id = (await library.create_prompt(called, content)).id
+    else:
+        prompt_id = (await library.default_prompt()).id
+    if found_projects := await library.projects(name=wish.name):
+        project = found_projects[0]
+        if (project.prompt_id, project.at_once) == (prompt_id, wish.at_once):
+            return project
+        return await library.change_project(project.id, prompt_id=prompt_id, at_once=wish.at_once)
+    return await library.create_project(wish.name, prompt_id=prompt_id, at_once=wish.at_once)
+
+
+async def _take(library: Classification, project: Project, wish: Wish) -> Intake:
+    from rich.console import Console
+    from rich.status import Status
+
+    with Status("Looking at the folder…", console=Console(stderr=True, highlight=False)) as status:
+        intake = await library.add_folder(
+            project.id, wish.folder, told=lambda seen, of: status.update(f"{seen} of {of} files…")
+        )
+    show.talk(f"{intake.seen} files: {len(intake.added)} new, {len(intake.known)} known.")
+    if intake.refused:
+        show.talk(f"{len(intake.refused)} were not taken:")
+        for each in intake.refused[:_MOST_TOLD]:
+            show.talk(f"  {each.filename}: {each.why}")
+    return intake
+
+
+async def _begin(library: Classification, project: Project) -> Batch:
+    batch, new = await library.begin(project.id)
+    if new:
+        known = await _known(library, batch)
+        skips = f"; {known} were classified before and are skipped" if known else ""
+        show.talk(f"Execution {batch.id}: {batch.total} documents{skips}.")
+        return batch
+    now = await library.execution(batch.id)
+    show.talk(f"Execution {batch.id} goes on: {now.done} of {now.total} are done and are not done again.")
+    await library.resume(batch.id, by="retoma classify")
+    return batch
+
+
+async def _known(library: Classification, batch: Batch) -> int:
+    """How many documents of a new execution have been classified before, as far as can be seen now."""
+    total = batch.total or 0
+    before = [each for each in await library.executions(project_id=int(batch.labels["project"])) if each.id != batch.id]
+    same = [each for each in before if each.configuration["hash"] == batch.configuration["hash"]]
+    return min(total, max((each.well for each in same), default=0))
+
+
+async def _leave(app: Retoma, batch: Batch) -> int:
+    click.echo(batch.id)
+    show.talk(f"To watch it: retoma batch watch {batch.id}")
+    if not await _served(app):
+        show.talk("No worker serves it yet. Start one: retoma worker --queues classification")
+    return 0
+
+
+async def _served(app: Retoma) -> bool:
+    from retoma.pipelines.classification.handler import classify_document
+
+    there = await app.workers()
+    return any(each.alive and classify_document.name in each.pipelines for each in there)
+
+
+# — at work —
+
+
+async def _work(library: Classification, batch: Batch, wish: Wish) -> int:
+    """Follow the work until it ends, and do it here when nobody else does; the exit code."""
+    app = library.app
+    following = asyncio.create_task(follow(app, batch.id))
+    if await _served(app):
+        return await _told(library, batch, wish, await following)
+    processes = max(app.settings.worker_processes, min(_MOST_PROCESSES, os.cpu_count() or 1))
+    worker = app.worker(queues=["classification"], processes=processes, reference=wish.reference)
+    working = asyncio.create_task(worker.run())
+    try:
+        await asyncio.wait({working, following}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        worker.stop()
+        await asyncio.gather(working, return_exceptions=True)
+    if following.done():
+        return await _told(library, batch, wish, following.result())
+    following.cancel()
+    await asyncio.gather(following, return_exceptions=True)
+    working.result()  # if it ended for another reason than being asked, that is raised
+    now = await library.execution(batch.id)
+    show.talk(f"Stopped at {now.done} of {now.total}; nothing that is done is lost. To go on: {wish.command}")
+    return INTERRUPTED
+
+
+async def _rest(library: Classification, project: Project, batch: Batch, wish: Wish) -> int | None:
+    """Documents that came to the folder after an execution that was gone on with had begun."""
+    had, after = set(), 0
+    while page := await library.results(batch.id, after=after):
+        after = page[-1].id
+        had |= {each.document_id for each in page}
+    new, after = [], 0
+    while found := await library.documents(project.id, after=after):
+        after = found[-1].id
+        new += [each.id for each in found if each.id not in had]
+    if not new:
+        return None
+    show.talk(f"{len(new)} documents came later.")
+    return await _work(library, await library.start(project.id, documents=new), wish)
+
+
+async def _told(library: Classification, batch: Batch, wish: Wish, code: int) -> int:
+    """What was found, on standard output; what failed, to the person; the export, to its file."""
+    counted = Counter[str]()
+    sure: dict[str, Counter[str]] = {}
+    for category, confidence, documents in await library.categories(batch.id):
+        counted[category] += documents
+        sure.setdefault(category, Counter())[confidence] += documents
+    show.table(
+        counted.most_common(),
+        {
+            "category": lambda row: row[0],
+            "documents": lambda row: row[1],
+            "sure": lambda row: sure[row[0]]["alta"],
+            "likely": lambda row: sure[row[0]]["media"],
+            "to review": lambda row: sure[row[0]]["baixa"],
+        },
+        nothing="No document has a category yet.",
+    )
+    failed = await library.errors(batch.id, limit=1000)
+    for each in failed[:_MOST_TOLD]:
+        show.talk(f"  {each.code}: {each.said}")
+    if len(failed) > _MOST_TOLD:
+        show.talk(f"  … and {len(failed) - _MOST_TOLD} more: retoma batch errors {batch.id}")
+    now = await library.execution(batch.id)
+    if now.skipped:
+        show.talk(f"{now.skipped} were classified before and were skipped.")
+    if wish.export is not None:
+        await _export(library, batch.id, wish.export)
+    return code
+
+
+async def _export(library: Classification, id: int, file: Path) -> None:
+    from retoma.errors import ConfigurationError
+
+    try:
+        with file.open("wb") as written:
+            async for piece in library.export(id, file.suffix.lower().lstrip(".")):
+                written.write(piece)
+    except OSError as error:
+        raise ConfigurationError(
+            f"{file} cannot be written: {error.strerror}.", next="Name a file in a folder of yours."
+        ) from None
+    show.talk(f"Written: {file}")

@@ -1,0 +1,135 @@
+"""Of which kind a received file is, by its content, and whether it is whole; told in the words of who sent it."""
+
+from __future__ import annotations
+
+import struct
+import unicodedata
+import zipfile
+from collections.abc import Collection
+from pathlib import Path, PurePosixPath
+
+from retoma.errors import RetomaError
+from retoma.providers.local import detect, limits
+from retoma.providers.local.errors import DocumentEmpty, DocumentEncrypted, DocumentUnreadable
+from retoma.providers.local.kinds import TEXTS
+
+MIME_TYPES = {
+    "pdf": "application/pdf",
+    "docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+    "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+    "pptx": "application/vnd.openxmlformats-officedocument.presentationml.presentation",
+    "epub": "application/epub+zip",
+    "html": "text/html",
+    "csv": "text/csv",
+    "txt": "text/plain",
+    "png": "image/png",
+    "jpg": "image/jpeg",
+    "tiff": "image/tiff",
+}
+_OTHER_ENDINGS = {"jpeg": "jpg", "tif": "tiff", "htm": "html", "text": "txt"}
+_ARCHIVES = ("docx", "xlsx", "pptx", "epub")
+_LONGEST_NAME = 200
+_NAMELESS = "documento"
+_END_OF_ARCHIVE = b"PK\x05\x06"
+_TAIL = 66_000  # an archive ends with its record of 22 bytes and a comment of at most 65,535
+_DIRECTORY = 8_000_000  # bytes of names for as many files as we allow
+_SEND_AGAIN = "Send it again from where it is whole."
+
+
+class FileRefused(RetomaError):
+    """A file that is not taken; *code* says why and never changes, *limit* how many bytes it might have had."""
+
+    def __init__(self, message: str, *, code: str, next: str = "", limit: int | None = None) -> None:
+        super().__init__(message, next=next)
+        self.code = code
+        self.limit = limit
+
+
+def clean_name(name: str) -> str:
+    """*name* as people may see it: its last part, without what hides or turns letters. It is never a path."""
+    kept = name.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").replace("\\", "/")
+    kept = kept.rstrip("/").rpartition("/")[2]
+    # Cc and Cf hold the control characters and the marks that turn the direction of what follows.
+    kept = "".join(" " if unicodedata.category(sign) in ("Zl", "Zp", "Zs") else sign for sign in kept)
+    kept = "".join(sign for sign in kept if unicodedata.category(sign) not in ("Cc", "Cf", "Co", "Cn"))
+    kept = " ".join(unicodedata.normalize("NFC", kept).split()).strip(". ")
+    if len(kept) > _LONGEST_NAME:
+        ending = PurePosixPath(kept).suffix[:20]
+        kept = kept[: _LONGEST_NAME - len(ending)].rstrip(". ") + ending
+    return kept or _NAMELESS
+
+
+def kind_of(path: Path, filename: str, kinds: Collection[str]) -> str:
+    """The kind of the file at *path*, one of *kinds*; raises FileRefused with *filename* in its words."""
+    try:
+        kind = detect(path)
+    except DocumentUnreadable as error:
+        told = f"{filename}{error.message.removeprefix(path.name)}"
+        raise FileRefused(told, code=_code(path, error), next=error.next) from None
+    said = PurePosixPath(filename).suffix.lstrip(".").lower()
+    said = _OTHER_ENDINGS.get(said, said)
+    if said in MIME_TYPES and said != kind and not (said in TEXTS and kind in TEXTS):
+        raise FileRefused(
+            f"{filename} is called {said} and is {kind}.",
+            code="file_type_mismatch",
+            next=f"If it is the right file, call it .{kind} and send it again.",
+        )
+    if kind not in kinds:
+        allowed = ", ".join(sorted(kinds))
+        raise FileRefused(f"{filename} is {kind}.", code="file_type_unsupported", next=f"Send one of {allowed}.")
+    if kind in _ARCHIVES:
+        _check_archive(path, filename)
+    elif kind == "png" and b"IEND" not in _tail(path):
+        raise _truncated(filename)
+    return kind
+
+
+def _code(path: Path, error: DocumentUnreadable) -> str:
+    if isinstance(error, DocumentEmpty):
+        return "file_empty"
+    if isinstance(error, DocumentEncrypted):
+        return "file_encrypted"
+    with path.open("rb") as file:
+        cut = file.read(4) == b"PK\x03\x04"
+    return "file_truncated" if cut and _END_OF_ARCHIVE not in _tail(path) else "file_type_unsupported"
+
+
+def _check_archive(path: Path, filename: str) -> None:
+    """Refuse what says of itself that it is too much; what lies is counted when it is read, in a child process."""
+    tail = _tail(path)
+    end = tail.rfind(_END_OF_ARCHIVE)
+    if end < 0 or len(tail) - end < 22:  # noqa: PLR2004 - the length of that record
+        raise _truncated(filename)
+    (directory,) = struct.unpack_from("<I", tail, end + 12)
+    if directory > _DIRECTORY:  # so that nobody has to read it to know
+        raise _bomb(filename, "lists more files than any document has")
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = archive.infolist()
+    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
+        raise _truncated(filename) from None
+    unpacked, packed = sum(each.file_size for each in members), max(1, path.stat().st_size)
+    if len(members) > limits.MEMBERS:
+        raise _bomb(filename, f"has {len(members):,} files in it, and {limits.MEMBERS:,} is the limit")
+    if unpacked > limits.UNPACKED or (unpacked > limits.RATIO_FROM and unpacked > packed * limits.RATIO):
+        raise _bomb(filename, f"unpacks to {unpacked:,} bytes")
+    if any(each.flag_bits & 0x1 for each in members):
+        raise FileRefused(
+            f"{filename} has a password.", code="file_encrypted", next="Save it without the password and send it again."
+        )
+
+
+def _tail(path: Path) -> bytes:
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - _TAIL))
+        return file.read(_TAIL)
+
+
+def _truncated(filename: str) -> FileRefused:
+    return FileRefused(f"{filename} was cut off: its end is missing.", code="file_truncated", next=_SEND_AGAIN)
+
+
+def _bomb(filename: str, what: str) -> FileRefused:
+    return FileRefused(
+        f"{filename} {what}.", code="archive_limits", next="No document needs that; find out where it comes from."
+    )

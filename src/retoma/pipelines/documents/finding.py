@@ -1,0 +1,78 @@
+"""Chunks by what they mean and by their words, as queries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+from uuid import UUID
+
+from retoma.query import Query, load
+
+SQL = load("retoma.pipelines.documents.queries", "finding.sql")
+
+
+class Place(NamedTuple):
+    """Where a chunk is."""
+
+    document_id: UUID
+    place: int
+
+
+class Packed(NamedTuple):
+    """Where a chunk is, and its vector as the database sends arrays."""
+
+    document_id: UUID
+    place: int
+    vector: bytes
+
+
+class Shown(NamedTuple):
+    """What people see of a chunk."""
+
+    document_id: UUID
+    place: int
+    filename: str
+    page_start: int
+    page_end: int
+    section_type: str
+    title: str | None
+    snippet: str
+
+
+NOWHERE = Place(UUID(int=0), -1)
+"""Before every chunk."""
+
+
+def near(vector: Sequence[float], *, provider: str, model: str, limit: int) -> Query[Place]:
+    params = {"vector": list(vector), "provider": provider, "model": model, "limit": limit}
+    return Query(SQL["near"], Place, params)
+
+
+def near_wide(vector: Sequence[float], *, provider: str, model: str, limit: int) -> Query[Place]:
+    params = {"vector": list(vector), "provider": provider, "model": model, "limit": limit}
+    return Query(SQL["near_wide"], Place, params)
+
+
+def vectors(*, provider: str, model: str, dimensions: int, after: Place, limit: int) -> Query[Packed]:
+    params = {
+        "provider": provider,
+        "model": model,
+        "dimensions": dimensions,
+        "after_document": after.document_id,
+        "after_place": after.place,
+        "limit": limit,
+    }
+    return Query(SQL["vectors"], Packed, params)
+
+
+def by_words(text: str, *, limit: int) -> Query[Place]:
+    return Query(SQL["by_words"], Place, {"text": text, "limit": limit})
+
+
+def shown(text: str, places: Sequence[Place]) -> Query[Shown]:
+    params = {
+        "text": text,
+        "documents": [each.document_id for each in places],
+        "places": [each.place for each in places],
+    }
+    return Query(SQL["shown"], Shown, params)

@@ -1,0 +1,93 @@
+"""Pieces of documents by what they mean and by their words, in one ranking."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from retoma.app import Retoma
+from retoma.commands import only
+from retoma.errors import ConfigurationError
+from retoma.join import run_on
+from retoma.pipelines.documents import finding
+from retoma.pipelines.documents.finding import NOWHERE, Packed, Place
+from retoma.pipelines.documents.nouns import Found
+from retoma.pipelines.vectors import INDEXED, fused, has_pgvector, look_further, nearest
+from retoma.providers import Embedder, ProviderError
+
+_LEAST = 30  # candidates of each ranking, so that one found by both can rise
+_AT_ONCE = 2_000  # vectors that are compared here at a time
+_SECONDS = 20.0
+
+
+async def search(app: Retoma, text: str, *, limit: int) -> list[Found]:
+    """The *limit* best pieces: two rankings, by meaning and by words, made one by reciprocal ranks."""
+    text = " ".join(text.replace("\0", " ").split())
+    if limit < 1:
+        raise ConfigurationError(f"A search finds at least 1 piece, not {limit}.", next="Leave limit out for 10.")
+    if not text:
+        return []
+    candidates = max(limit * 3, _LEAST)
+    by_words = await app.fetch(finding.by_words(text, limit=candidates))
+    by_meaning = await _by_meaning(app, text, candidates)
+    best = fused(by_meaning, by_words)[:limit]
+    told = {Place(*each[:2]): each for each in await app.fetch(finding.shown(text, [place for place, _ in best]))}
+    meant, said = set(by_meaning), set(by_words)
+    return [
+        Found(*told[place], score=score, how=_how(place, meant, said))
+        for place, score in best
+        if place in told  # one may have been removed meanwhile
+    ]
+
+
+def _how(place: Place, meant: set[Place], said: set[Place]) -> str:
+    if place in meant and place in said:
+        return "both"
+    return "meaning" if place in meant else "words"
+
+
+async def _by_meaning(app: Retoma, text: str, limit: int) -> list[Place]:
+    """The chunks nearest in meaning; none when nobody can say what *text* means."""
+    embedder: Embedder = app.front.provider(Embedder)  # type: ignore[type-abstract]
+    try:
+        (vector,) = (await embedder.embed([text], timeout=_SECONDS)).vectors
+    except ProviderError:
+        return []  # the words still find something; each piece says how it was found
+    if embedder.dimensions in INDEXED and await has_pgvector(app):
+        return await by_index(app, vector, embedder, limit)
+    return await one_by_one(app, vector, embedder, limit)
+
+
+async def by_index(app: Retoma, vector: Sequence[float], embedder: Embedder, limit: int) -> list[Place]:
+    """The nearest chunks, by the database's own index."""
+    ask = finding.near if embedder.dimensions == INDEXED[0] else finding.near_wide
+    async with app.transaction() as connection:
+        await run_on(connection, only(look_further()))
+        query = ask(vector, provider=embedder.provider, model=embedder.model, limit=limit)
+        return await run_on(connection, only(query))
+
+
+async def one_by_one(app: Retoma, vector: Sequence[float], embedder: Embedder, limit: int) -> list[Place]:
+    """The nearest chunks, each compared here; as many at a time as memory should hold."""
+    best: list[tuple[Place, float]] = []
+    after = NOWHERE
+    while packed := await app.fetch(
+        finding.vectors(
+            provider=embedder.provider,
+            model=embedder.model,
+            dimensions=embedder.dimensions,
+            after=after,
+            limit=_AT_ONCE,
+        )
+    ):
+        rows = [(Place(each.document_id, each.place), _unpacked(each)) for each in packed]
+        best = sorted([*best, *nearest(vector, rows, limit)], key=lambda pair: -pair[1])[:limit]
+        after = rows[-1][0]
+    return [place for place, _ in best]
+
+
+def _unpacked(packed: Packed) -> Any:
+    """The numbers of an array as PostgreSQL sends it: a head of 20 bytes, then each with its length before it."""
+    import numpy as np  # noqa: PLC0415 - only where the database cannot compare
+
+    return np.frombuffer(packed.vector, dtype=[("length", ">i4"), ("number", ">f4")], offset=20)["number"]

@@ -1,0 +1,272 @@
+"""Executions and results on the wire, in the words of the classifier's users: their fields, letter by letter."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from retoma.batch import Progress
+from retoma.pipelines.classification.model import Execution, Result
+from retoma.pipelines.classification.words import EXECUTIONS
+from retoma.web.asked import Id
+from retoma.web.shapes import Shape, Time
+
+
+class Start(Shape):
+    """Which documents; all when none are named. *reaproveitar* false classifies anew what was classified before."""
+
+    codigos_ids: Annotated[list[Id], Field(min_length=1, max_length=20_000)] | None = None
+    reaproveitar: bool = True
+
+
+class Started(Shape):
+    """An execution that was begun, or was at work already."""
+
+    mensagem: str
+    execucao_id: int
+    projeto_id: int
+    status: str
+    total_arquivos: int
+    rota_origem: str | None
+    ja_em_andamento: bool
+    status_url: str
+    eventos_url: str
+
+
+class FailedDocument(Shape):
+    """A document in error, in short."""
+
+    id: int
+    codigo: str
+    nome_arquivo: str | None
+    erro_mensagem: str | None
+    tentativas: int
+    ultimo_erro_em: Time | None
+    pode_reprocessar: bool
+
+
+class Summary(Shape):
+    """An execution as it stands, every figure from one snapshot."""
+
+    id: int
+    execucao_id: int
+    projeto_id: int
+    projeto_nome: str
+    nome: str
+    status: str
+    rota_origem: str | None
+    total_arquivos: int
+    arquivos_processados: int
+    arquivos_sucesso: int
+    arquivos_erro: int
+    progresso_percentual: float
+    contagem_por_status: dict[str, int]
+    ultimo_heartbeat: Time | None
+    ultimo_codigo_processado: str | None
+    tentativas_retry: int
+    max_retries: int
+    pode_retomar: bool
+    esta_travada: bool
+    erro_mensagem: str | None
+    modelo_usado: str | None
+    prompt_nome: str | None
+    custo_usd: str
+    criado_em: Time
+    iniciado_em: Time | None
+    finalizado_em: Time | None
+    arquivada: bool
+
+    @classmethod
+    def seen(cls, each: Execution) -> Summary:
+        """An execution as it goes over the wire."""
+        return cls(**_summary(each))
+
+
+class Detail(Summary):
+    """An execution with its pace and the documents in error. The words of errors are there with content:read."""
+
+    verificado_em: Time
+    """The server's clock when this was seen: how long ago things are is told from it."""
+    ritmo_por_segundo: float | None
+    previsao_minima_segundos: float | None
+    previsao_maxima_segundos: float | None
+    segundos_sem_avanco: float | None
+    trava_em_segundos: float | None
+    causa: dict[str, Any] | None
+    ultimo_evento: int
+    documentos_com_erro: list[FailedDocument]
+
+    @classmethod
+    def looked_at(cls, each: Execution, pace: Progress, failed: list[Result], *, content: bool) -> Detail:
+        """All that can be seen of an execution at once."""
+        least, most = pace.eta or (None, None)
+        return cls(
+            **_summary(each),
+            verificado_em=each.now,
+            ritmo_por_segundo=pace.rate,
+            previsao_minima_segundos=least.total_seconds() if least else None,
+            previsao_maxima_segundos=most.total_seconds() if most else None,
+            segundos_sem_avanco=pace.silent_seconds,
+            trava_em_segundos=pace.stalls_in,
+            causa=each.cause,
+            ultimo_evento=each.event_seq,
+            documentos_com_erro=[
+                FailedDocument(
+                    id=one.id,
+                    codigo=one.code,
+                    nome_arquivo=one.filename,
+                    erro_mensagem=one.said if content else None,
+                    tentativas=one.attempts,
+                    ultimo_erro_em=one.failed_at,
+                    pode_reprocessar=True,
+                )
+                for one in failed
+            ],
+        )
+
+
+def _summary(each: Execution) -> dict[str, Any]:
+    counts = {
+        "PENDENTE": each.queued,
+        "PROCESSANDO": each.running,
+        "CONCLUIDO": each.completed + each.review,
+        "ERRO": each.failed,
+        "PULADO": each.skipped,
+        "CANCELADO": each.cancelled,
+    }
+    return {
+        "id": each.id,
+        "execucao_id": each.id,
+        "projeto_id": each.project_id,
+        "projeto_nome": each.project,
+        "nome": each.name,
+        "status": EXECUTIONS[each.state],
+        "rota_origem": each.route,
+        "total_arquivos": each.total,
+        "arquivos_processados": each.done,
+        "arquivos_sucesso": each.well,
+        "arquivos_erro": each.failed,
+        "progresso_percentual": each.percent,
+        "contagem_por_status": counts,
+        "ultimo_heartbeat": each.last_progress_at,
+        "ultimo_codigo_processado": each.last_key,
+        "tentativas_retry": each.resumes,
+        "max_retries": each.max_resumes,
+        "pode_retomar": each.resumable,
+        "esta_travada": each.state == "stalled",
+        "erro_mensagem": trouble_of(each),
+        "modelo_usado": each.configuration.get("model"),
+        "prompt_nome": each.configuration.get("prompt_name"),
+        "custo_usd": str(each.spent),
+        "criado_em": each.created_at,
+        "iniciado_em": each.started_at,
+        "finalizado_em": each.finished_at,
+        "arquivada": each.archived_at is not None,
+    }
+
+
+def trouble_of(each: Execution) -> str | None:
+    """Why it does not go on, when it does not."""
+    if each.cause:
+        return str(each.cause.get("sentence") or each.reason or "")
+    return each.reason if each.state in {"stalled", "failed", "paused", "cancelled"} else None
+
+
+class DocumentFault(Shape):
+    """A document in error. Its words are there with the scope content:read."""
+
+    id: int
+    codigo_documento: str
+    numero_processo: str | None
+    nome_arquivo: str | None
+    erro_mensagem: str | None
+    erro_stack: str | None
+    tentativas: int
+    ultimo_erro_em: Time | None
+    pode_reprocessar: bool
+    criado_em: Time
+
+    @classmethod
+    def seen(cls, each: Result, *, content: bool) -> DocumentFault:
+        """A document in error as it goes over the wire."""
+        return cls(
+            id=each.id,
+            codigo_documento=each.code,
+            numero_processo=each.case_number,
+            nome_arquivo=each.filename,
+            erro_mensagem=each.said if content else None,
+            erro_stack=each.stack if content else None,
+            tentativas=each.attempts,
+            ultimo_erro_em=each.failed_at,
+            pode_reprocessar=True,
+            criado_em=each.created_at,
+        )
+
+
+class Faults(Shape):
+    """The documents in error, the newest error first."""
+
+    execucao_id: int
+    total_erros: int
+    erros: list[DocumentFault]
+
+
+class Resumed(Shape):
+    """What a resume did; *ja_em_andamento* when it was at work already."""
+
+    mensagem: str
+    execucao_id: int
+    status: str
+    mudou: bool
+    ja_em_andamento: bool
+    ja_processados: int
+    pendentes: int
+    tentativas_retry: int
+    max_retries: int
+    rota_origem: str | None
+    status_url: str
+    eventos_url: str
+
+
+class Retried(Shape):
+    """What trying the errors again did."""
+
+    mensagem: str
+    execucao_id: int
+    status: str
+    total_erros: int
+    reprocessaveis: int
+    rota_origem: str | None
+    status_url: str
+    eventos_url: str
+
+
+class Stopped(Shape):
+    """An execution that was paused, cancelled or archived."""
+
+    mensagem: str
+    execucao_id: int
+    status: str
+    arquivos_processados: int
+    total_arquivos: int
+
+
+class Stalled(Shape):
+    """An execution in which nothing moves."""
+
+    execucao_id: int
+    projeto_id: int
+    motivo: str | None
+    ultimo_heartbeat: Time | None
+    ultimo_codigo: str | None
+    processados: int
+    total: int
+    rota_origem: str | None
+
+
+class Round(Shape):
+    """What the watchdog found, asked by a person; it looks by itself, too."""
+
+    mensagem: str
+    travadas: list[Stalled]

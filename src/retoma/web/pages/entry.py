@@ -1,0 +1,69 @@
+"""The door of pages: as that of the API, but who asks for a page is answered with one, also when it is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+from fastapi import Request, Response
+from starlette.responses import RedirectResponse
+
+from retoma.web import problems
+from retoma.web.door import Door
+from retoma.web.pages.languages import base_of, keep_language, language_for, prefers_page, take_language
+from retoma.web.pages.making import page
+from retoma.web.visits import SAFE
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A page that the header leads to: its path, and the key of its word."""
+
+    path: str
+    word: str
+
+
+_UNKNOWN = ("auth_missing", "auth_invalid")
+
+
+class PageDoor(Door):
+    """A route that may be asked for a page: ``?lang=`` is taken, and problems are pages too."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        enter = super().get_route_handler()
+
+        async def enter_speaking(request: Request) -> Response:
+            take_language(request)
+            response = await enter(request)
+            keep_language(request, response)
+            return response
+
+        return enter_speaking
+
+    def told(self, request: Request, error: Exception) -> Response:
+        return refused_page(request, error) if prefers_page(request) else super().told(request, error)
+
+
+def refused_page(request: Request, error: Exception) -> Response:
+    """A problem for people: the way to sign in, a notice in the page that asked, or a page of its own."""
+    problem, headers = problems.explained(request, error, language_for(request))
+    inside = request.headers.get("hx-request") == "true"
+    if problem.code in _UNKNOWN:
+        return _to_sign_in(request, inside=inside)
+    if inside:
+        headers |= {"HX-Retarget": "#notices", "HX-Reswap": "innerHTML", "HX-Push-Url": "false"}
+    return page(
+        request, "notice.html" if inside else "problem.html", status=problem.status, headers=headers, problem=problem
+    )
+
+
+def _to_sign_in(request: Request, *, inside: bool) -> Response:
+    # After a change nobody is sent back to it: it would be done by a GET, or not at all.
+    back = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+    asked = request.method in SAFE and not inside
+    place = f"{base_of(request)}/login" + (f"?{urlencode({'next': back})}" if asked else "")
+    if inside:
+        return Response(status_code=401, headers={"HX-Redirect": place})
+    return RedirectResponse(place, 303)

@@ -1,0 +1,421 @@
+// The screen of the classifier: files on their way, the mosaic, the clock of an execution that does not advance, the
+// preview of the quick test. Everything else is plain forms and regions.
+"use strict";
+
+(() => {
+  const byId = (id) => document.getElementById(id);
+
+  // — a form that asks first. Without JavaScript the server asks, with a page of its own —
+
+  document.addEventListener("submit", async (event) => {
+    const form = event.target.closest?.("form[data-ask]");
+    if (!form) return;
+    event.preventDefault();
+    if (!(await retoma.ask(form.dataset.ask))) return;
+    const place = new URL(form.action);
+    if (place.pathname.endsWith("/cancelar")) place.searchParams.set("sim", "1");
+    form.action = place;
+    form.submit();
+  });
+
+  // — what somebody opened stays open when its region is fetched again —
+
+  const open = new Set();
+  document.addEventListener("toggle", (event) => {
+    if (!event.target.id) return;
+    event.target.open ? open.add(event.target.id) : open.delete(event.target.id);
+  }, true);
+  function reopen() {
+    for (const id of open) byId(id)?.setAttribute("open", "");
+  }
+
+  // — a region that is looked at again every few seconds, only while it says so and somebody sees it —
+
+  setInterval(() => {
+    for (const region of document.querySelectorAll("[data-poll][id]")) {
+      const waited = Date.now() - Number(region.dataset.polledAt ?? 0);
+      if (document.hidden || waited < Number(region.dataset.poll) * 1000) continue;
+      region.dataset.polledAt = Date.now();
+      if (region.dataset.seen) retoma.refresh(region).then(() => byId(region.id)?.setAttribute("data-seen", "1"));
+      else region.dataset.seen = "1";
+    }
+  }, 500);
+
+  // — whole document or a part —
+
+  const mode = byId("mode");
+  function fit() {
+    for (const field of document.querySelectorAll("[data-for-chunk]")) field.hidden = mode.value !== "chunk";
+  }
+  mode?.addEventListener("change", fit);
+  if (mode) fit();
+
+  // — a new lot: files are chosen, sent in groups, and then the execution begins. Sent again, no file is there twice —
+
+  const lot = byId("new-lot");
+  if (lot) newLot();
+
+  function newLot() {
+    const GROUP_FILES = 20, GROUP_BYTES = 20_000_000;
+    const most = Number(lot.dataset.most), largest = Number(lot.dataset.largest), megabytes = largest / 1_000_000;
+    const start = byId("start"), drop = byId("drop"), list = byId("unfit");
+    const once = crypto.randomUUID();
+    let files = [], sent = 0, project = null, busy = false;
+    const told = { added: 0, known: [], refused: [] };
+
+    const isZip = (file) => /\.zip$/i.test(file.name);
+    const size = (bytes) => retoma.number(Math.max(0.1, Math.round(bytes / 100_000) / 10)) + " MB";
+
+    function line(name, why) {
+      const item = document.createElement("li"), strong = document.createElement("strong");
+      strong.textContent = name;
+      item.append(strong, `: ${why}`);
+      return item;
+    }
+
+    function choose(more) {
+      if (busy) return;
+      const known = new Set(files.map((file) => `${file.webkitRelativePath || file.name}/${file.size}/${file.lastModified}`));
+      const unfit = [];
+      for (const file of more) {
+        if (file.name.startsWith(".")) continue;
+        if (file.size > largest && !isZip(file)) unfit.push(line(file.name, retoma.say("classifier.new.too_large", { megabytes })));
+        else if (!file.size) unfit.push(line(file.name, retoma.say("classifier.refused.file_empty")));
+        else if (!known.has(`${file.webkitRelativePath || file.name}/${file.size}/${file.lastModified}`)) files.push(file);
+      }
+      list.replaceChildren(...unfit);
+      show();
+    }
+
+    function show() {
+      const n = files.length, tooMany = n > most;
+      byId("chosen").textContent = tooMany ? retoma.say("classifier.new.too_many", { n, most })
+        : n ? retoma.say("classifier.new.chosen", { n, size: size(files.reduce((sum, file) => sum + file.size, 0)) })
+          : retoma.say("classifier.new.nothing");
+      byId("clear").hidden = !n || busy;
+      list.hidden = !list.childElementCount;
+      start.disabled = !n || tooMany || busy;
+      byId("not-ready").hidden = n > 0;
+    }
+
+    for (const id of ["files", "folder"]) {
+      byId(id).addEventListener("change", (event) => {
+        choose(event.target.files);
+        event.target.value = "";
+      });
+    }
+    byId("clear").addEventListener("click", () => {
+      files = [];
+      list.replaceChildren();
+      show();
+      byId("files").focus();
+    });
+    for (const name of ["dragenter", "dragover"]) drop.addEventListener(name, (event) => {
+      event.preventDefault();
+      drop.classList.add("over");
+    });
+    for (const name of ["dragleave", "drop"]) drop.addEventListener(name, () => drop.classList.remove("over"));
+    drop.addEventListener("drop", (event) => {
+      event.preventDefault();
+      choose(event.dataTransfer.files);
+    });
+
+    const headers = { "Content-Type": "application/json", Accept: "application/json", "Accept-Language": retoma.language };
+
+    async function post(url, body, key) {
+      const answer = await fetch(url, { method: "POST", headers: { ...headers, "Idempotency-Key": key }, body: body && JSON.stringify(body) });
+      const said = await answer.json();
+      if (!answer.ok) throw Object.assign(new Error(said.detail), { title: said.title });
+      return said;
+    }
+
+    function settings() {
+      const given = Object.fromEntries(new FormData(lot));
+      const chunk = given.mode === "chunk";
+      const name = given.name.trim() || retoma.say("classifier.new.name_now", { when: retoma.when(new Date()) });
+      return {
+        nome: name,
+        prompt_id: Number(given.prompt_id),
+        ...(given.model.trim() ? { modelo: given.model.trim() } : {}),
+        modo_processamento: chunk ? "chunk" : "completo",
+        ...(chunk ? { posicao_chunk: given.position === "start" ? "inicio" : "fim", tamanho_chunk: Number(given.chunk_tokens) } : {}),
+        max_concurrent: Number(given.at_once),
+        max_retries_execucao: Number(given.max_resumes),
+        max_retries_documento: Number(given.max_retries),
+      };
+    }
+
+    function group() {
+      const some = [];
+      let bytes = 0;
+      for (const file of files.slice(sent)) {
+        if (some.length && (some.length >= GROUP_FILES || bytes + file.size > GROUP_BYTES)) break;
+        some.push(file);
+        bytes += file.size;
+      }
+      return some;
+    }
+
+    function send(some, progress) {
+      const form = new FormData();
+      for (const file of some) form.append("arquivos", file, file.name);
+      return new Promise((resolve, reject) => {
+        const request = new XMLHttpRequest();
+        request.open("POST", `${lot.dataset.lots}/${project}/upload`);
+        request.setRequestHeader("Accept", "application/json");
+        request.setRequestHeader("Accept-Language", retoma.language);
+        request.responseType = "json";
+        request.upload.onprogress = (event) => event.total && progress(event.loaded / event.total);
+        request.onload = () => request.status < 300 ? resolve(request.response)
+          : reject(Object.assign(new Error(request.response?.detail ?? ""), { title: request.response?.title }));
+        request.onerror = () => reject(new Error());
+        request.send(form);
+      });
+    }
+
+    function say(text, share) {
+      byId("sending").hidden = false;
+      byId("sending-text").textContent = text;
+      byId("sending-bar").value = share;
+    }
+
+    async function sendAll() {
+      while (sent < files.length) {
+        const some = group(), before = sent;
+        const progress = (share) => say(
+          retoma.say("classifier.new.sending", { n: before, total: files.length }), (before + share * some.length) / files.length);
+        progress(0);
+        const answer = await send(some, progress);
+        sent += some.length;
+        told.added += answer.adicionados;
+        told.known.push(...answer.detalhes_duplicados);
+        told.refused.push(...answer.detalhes_erros);
+        tell();
+      }
+      say(retoma.say("classifier.new.sent", { n: sent }), 1);
+    }
+
+    function tell() {
+      const known = byId("sent-known"), refused = byId("sent-refused");
+      known.hidden = !told.known.length;
+      known.firstElementChild.textContent = retoma.say("classifier.new.known", { n: told.known.length });
+      known.lastElementChild.replaceChildren(...told.known.map((each) =>
+        line(each.arquivo, retoma.say("classifier.new.same_as", { codigo: each.codigo_documento }))));
+      refused.hidden = !told.refused.length;
+      refused.querySelector("strong").textContent = retoma.say("classifier.new.refused", { n: told.refused.length });
+      refused.querySelector("ul").replaceChildren(...told.refused.map((each) => {
+        const key = `classifier.refused.${each.codigo}`, words = retoma.say(key);
+        return line(each.arquivo, words === key ? each.erro : words);
+      }));
+    }
+
+    async function begin() {
+      say(retoma.say("classifier.new.starting"), 1);
+      const made = await post(`${lot.dataset.projects}/${project}/executar`, null, `${once}-start`);
+      location.assign(`${lot.dataset.runs}/${made.execucao_id}`);
+    }
+
+    async function guarded(work) {
+      if (busy) return;
+      busy = true;
+      show();
+      try {
+        await work();
+      } catch (error) {
+        retoma.notice("bad", error.title ?? retoma.say("classifier.new.broken"), error.title ? error.message : retoma.say("classifier.new.broken_next"));
+        byId("notices").scrollIntoView({ block: "center" });
+        busy = false;
+        show();
+      }
+    }
+
+    lot.addEventListener("submit", (event) => {
+      event.preventDefault();
+      guarded(async () => {
+        project ??= (await post(lot.dataset.projects, settings(), once)).id;
+        await sendAll();
+        const taken = told.added + told.known.length;
+        if (taken && !told.refused.length) return begin();
+        say(taken ? retoma.say("classifier.new.added", { n: told.added }) : retoma.say("classifier.new.none_taken"), 1);
+        byId("go-on").hidden = !taken;
+        files = [];
+        sent = 0;
+        busy = false;
+        show();
+        if (taken) byId("go-on").focus();
+      });
+    });
+    byId("go-on").addEventListener("click", () => guarded(begin));
+    addEventListener("beforeunload", (event) => busy && sent < files.length && event.preventDefault());
+    show();
+  }
+
+  // — the mosaic: one mark per document, colour and shape by state, as in the legend —
+
+  const STATES = { q: "queued", r: "running", c: "completed", s: "skipped", f: "failed", v: "review", x: "cancelled" };
+  const TONES = { queued: "waiting", running: "busy", completed: "good", skipped: "quiet", failed: "bad", review: "warn", cancelled: "quiet" };
+  const mosaic = { cell: 0, columns: 1, letters: "", at: -1 };
+
+  function tones() {
+    const probe = document.createElement("span"), found = {};
+    document.body.append(probe);
+    for (const [state, tone] of Object.entries(TONES)) {
+      probe.className = `unseen legend-probe tone-${tone}`;
+      found[state] = getComputedStyle(probe).color;
+    }
+    probe.remove();
+    return found;
+  }
+
+  function draw() {
+    const region = byId("mosaic"), canvas = region?.querySelector("canvas");
+    if (!canvas || !canvas.clientWidth) return;
+    const letters = mosaic.letters = region.dataset.letters, n = letters.length, width = canvas.clientWidth;
+    const cell = mosaic.cell = n <= 300 ? 18 : n <= 2500 ? 12 : 8, mark = cell - (cell > 10 ? 4 : 2);
+    const columns = mosaic.columns = Math.max(1, Math.floor(width / cell)), rows = Math.max(1, Math.ceil(n / columns));
+    const scale = devicePixelRatio || 1;
+    canvas.width = width * scale;
+    canvas.height = rows * cell * scale;
+    canvas.style.height = `${rows * cell}px`;
+    const pen = canvas.getContext("2d"), colours = tones();
+    pen.scale(scale, scale);
+    for (let i = 0; i < n; i++) {
+      const state = STATES[letters[i]] ?? "cancelled";
+      pen.fillStyle = pen.strokeStyle = colours[state];
+      shape(pen, state, (i % columns) * cell + (cell - mark) / 2, Math.floor(i / columns) * cell + (cell - mark) / 2, mark);
+    }
+    if (mosaic.at >= 0) {
+      pen.strokeStyle = getComputedStyle(canvas).color;
+      pen.lineWidth = 2;
+      pen.strokeRect((mosaic.at % columns) * cell + 1, Math.floor(mosaic.at / columns) * cell + 1, cell - 2, cell - 2);
+    }
+  }
+
+  function shape(pen, state, x, y, mark) {
+    const middle = mark / 2, thin = Math.max(1, mark / 8), thick = Math.max(1.5, mark / 4.5);
+    pen.beginPath();
+    pen.lineWidth = thin;
+    switch (state) {
+      case "completed": return pen.fillRect(x, y, mark, mark);
+      case "queued": return pen.strokeRect(x + thin / 2, y + thin / 2, mark - thin, mark - thin);
+      case "running": pen.arc(x + middle, y + middle, middle, 0, 7); return pen.fill();
+      case "review": pen.lineWidth = thick; pen.arc(x + middle, y + middle, middle - thick / 2, 0, 7); return pen.stroke();
+      case "skipped": pen.moveTo(x, y); pen.lineTo(x + mark, y + middle); pen.lineTo(x, y + mark); return pen.fill();
+      case "failed": pen.lineWidth = thick; pen.moveTo(x, y); pen.lineTo(x + mark, y + mark); pen.moveTo(x + mark, y); pen.lineTo(x, y + mark); return pen.stroke();
+      default: pen.lineWidth = thick; pen.moveTo(x, y + middle); pen.lineTo(x + mark, y + middle); return pen.stroke();
+    }
+  }
+
+  function place(event) {
+    const i = Math.floor(event.offsetY / mosaic.cell) * mosaic.columns + Math.floor(event.offsetX / mosaic.cell);
+    return event.offsetX < mosaic.columns * mosaic.cell && i < mosaic.letters.length ? i : -1;
+  }
+
+  function point(i) {
+    if (i === mosaic.at) return;
+    mosaic.at = i;
+    draw();
+    const state = STATES[mosaic.letters[i]];
+    byId("mosaic-at").textContent = i < 0 ? "" : retoma.say("classifier.run.mosaic_at", { n: i + 1, state: retoma.say(`state.job.${state}`) });
+  }
+
+  function visit(i) {
+    if (i >= 0) location.assign(`${byId("mosaic").dataset.openUrl}?posicao=${i}`);
+  }
+
+  const isMosaic = (event) => event.target.matches?.("canvas.mosaic");
+  document.addEventListener("mousemove", (event) => isMosaic(event) && point(place(event)));
+  document.addEventListener("click", (event) => isMosaic(event) && visit(place(event)));
+  document.addEventListener("keydown", (event) => {
+    const step = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: mosaic.columns, ArrowUp: -mosaic.columns }[event.key];
+    if (!isMosaic(event) || !(step || event.key === "Enter")) return;
+    event.preventDefault();
+    if (event.key === "Enter") visit(mosaic.at);
+    else point(Math.min(mosaic.letters.length - 1, Math.max(0, mosaic.at + step)));
+  });
+  if (byId("mosaic")) {
+    draw();
+    addEventListener("resize", draw);
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+    new MutationObserver(draw).observe(document.documentElement, { attributeFilter: ["data-theme"] });
+  }
+  document.addEventListener("htmx:after:swap", () => {
+    reopen();
+    clocks();
+    draw();
+    tick();
+  });
+
+  // — the log tells the second, too —
+
+  const second = new Intl.DateTimeFormat(retoma.language, { timeStyle: "medium" });
+  function clocks() {
+    for (const time of document.querySelectorAll(".log time[datetime]")) time.textContent = second.format(new Date(time.dateTime));
+  }
+  clocks();
+
+  // What was just done is said once: who loads the page again need not read it again.
+  if (new URLSearchParams(location.search).has("dito")) history.replaceState(null, "", location.pathname + location.hash);
+
+  // — clock B: the server says since when nothing ended. It is hushed while there is no news: then nobody knows —
+
+  const run = byId("run");
+  let up = true, ended = run?.hasAttribute("data-live-ended");
+  const ahead = run ? Number(run.dataset.now) - Date.now() / 1000 : 0;
+
+  function span(seconds) {
+    const whole = Math.round(seconds);
+    return whole < 120 ? `${whole} s` : whole < 3600 ? `${Math.floor(whole / 60)} min ${whole % 60} s`
+      : `${Math.floor(whole / 3600)} h ${Math.floor((whole % 3600) / 60)} min`;
+  }
+
+  function tick() {
+    const summary = byId("summary"), line = byId("quiet");
+    if (!summary || !line) return;
+    const silent = Date.now() / 1000 + ahead - Number(summary.dataset.since);
+    const shown = summary.dataset.state === "running" && summary.dataset.since && up && 2 * silent >= Number(summary.dataset.threshold);
+    line.hidden = !shown;
+    if (shown) line.textContent = retoma.say("exec.quiet", { time: span(silent) });
+  }
+
+  if (run) {
+    setInterval(tick, 1000);
+    document.addEventListener("retoma:live", (event) => { up = event.detail.up; tick(); });
+    document.addEventListener("retoma:event", ({ detail }) => {
+      if (detail.name === "end") ended = true;
+      if (detail.name !== "progress") return;
+      const { done, total, failed } = detail.data;
+      retoma.announce(retoma.say("classifier.run.announce", { done, total, failed }));
+    });
+    // What has ended may be taken up again in another tab: whoever comes back to this one sees it.
+    document.addEventListener("visibilitychange", async () => {
+      if (document.hidden || !ended) return;
+      await retoma.refresh(byId("summary"));
+      if (byId("summary")?.dataset.open === "yes") location.reload();
+    });
+  }
+
+  // — the quick test: the document beside its result, from the browser's own memory —
+
+  const chosen = byId("trial-form")?.querySelector("input[type=file]");
+  let shownUrl = "";
+  chosen?.addEventListener("change", async () => {
+    const box = byId("preview"), file = chosen.files[0];
+    if (shownUrl) URL.revokeObjectURL(shownUrl);
+    shownUrl = "";
+    let part = document.createElement("p");
+    part.className = "faint";
+    part.textContent = retoma.say(file ? "classifier.trial.preview_not" : "classifier.trial.preview_none");
+    if (file && /\.pdf$/i.test(file.name)) {
+      part = document.createElement("iframe");
+      part.title = file.name;
+      // Whatever is in it, it is shown as a PDF: by the browser's viewer, which is shut off from this page.
+      part.src = shownUrl = URL.createObjectURL(new Blob([file], { type: "application/pdf" }));
+    } else if (file && /\.(txt|csv)$/i.test(file.name)) {
+      part = document.createElement("pre");
+      part.className = "document-text";
+      part.textContent = await file.slice(0, 200_000).text();
+    }
+    box.replaceChildren(part);
+  });
+})();

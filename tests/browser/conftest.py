@@ -1,0 +1,97 @@
+"""Pages as people meet them: a real Chromium, a real server, a real worker."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+
+from retoma import Retoma, Settings
+from retoma.pipelines.documents import PIPELINES
+from retoma.testing import drain
+
+from ..web.archive import providers  # noqa: TID252 - the house is that of the API's own tests
+from ..web.conftest import House, Open, open_house  # noqa: TID252
+
+__all__ = ["open_house"]
+
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking"]
+FLAGS += ["--disable-component-update", "--disable-sync", "--no-first-run"]
+
+PATIENCE = 40_000
+
+Visit = Callable[..., Page]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for each in items:
+        if Path(__file__).parent in each.path.parents:
+            each.add_marker(pytest.mark.browser)
+            each.add_marker(pytest.mark.timeout(150))
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    if chromium is None:
+        pytest.skip("there is no Chromium here; apt-get install chromium")
+    with sync_playwright() as playwright:
+        expect.set_options(timeout=PATIENCE)  # for a machine that is busy: what comes, comes at once
+        browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def visit(browser: Browser) -> Iterator[Visit]:
+    """A page of a visitor of their own; what its scripts complain about fails the test."""
+    complaints: list[str] = []
+    with ExitStack() as stack:
+
+        def make(url: str, **options: Any) -> Page:
+            context: BrowserContext = browser.new_context(**{"locale": "pt-BR", **options})
+            stack.callback(context.close)
+            context.set_default_timeout(PATIENCE)
+            page = context.new_page()
+            page.on("pageerror", lambda error: complaints.append(str(error)))
+            page.on("console", lambda said: complaints.append(said.text) if "Content Security" in said.text else None)
+            page.goto(url)
+            return page
+
+        yield make
+    assert complaints == []
+
+
+@pytest.fixture
+def given(tmp_path: Path) -> dict[type, object]:
+    return providers(tmp_path / "blobs")
+
+
+@pytest.fixture
+def house(open_house: Open, given: dict[type, object]) -> House:
+    return open_house(pipelines=PIPELINES, providers=given)
+
+
+@contextmanager
+def working(settings: Settings, given: dict[type, object]) -> Iterator[None]:
+    """A worker that does what there is to do, again and again."""
+    over = threading.Event()
+
+    def work() -> None:
+        while not over.wait(0.2):
+            asyncio.run(drain(Retoma(settings=settings, pipelines=PIPELINES, providers=given)))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()

@@ -1,0 +1,130 @@
+"""retoma classify: a folder, a Ctrl-C half-way, and the same command again."""
+
+from __future__ import annotations
+
+import csv
+import io
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from .conftest import Command
+
+# Several processes start here, and the machine may be busy.
+pytestmark = pytest.mark.timeout(300)
+
+PROGRAM = f"{Path(__file__).parent / 'classify_program.py'}:app"
+KINDS = {
+    "ata": "Ata da reunião. Assembleia geral. Presentes os senhores. Ordem do dia. Nada mais havendo a tratar.",
+    "contrato": "Pelo presente instrumento particular, contratante e contratada ajustam cláusulas, preço e vigência.",
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "docs"
+    made.mkdir()
+    for number in range(12):
+        text = list(KINDS.values())[number % 2]
+        (made / f"{number:02}.txt").write_text(f"{text} Documento {number}.")
+    return made
+
+
+@pytest.fixture
+def environment(database_url: str, tmp_path: Path) -> dict[str, str]:
+    return {"DATABASE_URL": database_url, "CLASSIFY_BLOBS": str(tmp_path / "blobs"), "RETOMA_HEARTBEAT_SECONDS": "0.5"}
+
+
+def finish(command: Command, *args: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """The command to its end, however busy the machine is."""
+    process = command.start(*args, **variables)
+    out, err = process.communicate(timeout=220)
+    return subprocess.CompletedProcess(args, process.returncode, out, err)
+
+
+def until(ready: Callable[[], object], seconds: float = 90.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not ready():
+        assert time.monotonic() < deadline, "it did not come to pass"
+        time.sleep(0.05)
+
+
+def finished(psql: psycopg.Connection) -> dict[str, object]:
+    return dict(
+        psql.execute("select code, processed_at from retoma.classifications where processed_at is not null").fetchall()
+    )
+
+
+def test_a_folder_is_classified_and_the_same_command_again_says_what_it_skips(
+    command: Command, folder: Path, environment: dict[str, str], tmp_path: Path
+) -> None:
+    (folder / "quebrado.pdf").write_bytes(b"%PDF-1.4\nnothing")
+    (folder / "programa.exe").write_bytes(b"MZ" + bytes(100))
+    file = tmp_path / "out.csv"
+
+    first = finish(command, "classify", str(folder), "--app", PROGRAM, "--export", str(file), **environment)
+    again = finish(command, "classify", str(folder), "--app", PROGRAM, "--at-once", "10", **environment)
+
+    rows = list(csv.reader(io.StringIO(file.read_text("utf-8-sig"), newline=""), delimiter=";"))
+    assert (first.returncode, again.returncode) == (8, 8), first.stderr + again.stderr
+    assert "14 files: 13 new, 0 known." in first.stderr
+    assert "programa.exe is a program" in first.stderr
+    assert "quebrado.pdf: document_damaged" in first.stderr
+    assert {line.split("\t")[0]: line.split("\t")[1] for line in first.stdout.splitlines()[-2:]} == {
+        "ata": "6",
+        "contrato": "6",
+    }
+    assert len(rows) == 14
+    assert "14 files: 0 new, 13 known." in again.stderr
+    assert "12 were classified before and were skipped." in again.stderr
+
+
+def test_ctrl_c_leaves_the_rest_and_the_same_command_goes_on(
+    command: Command, folder: Path, environment: dict[str, str], psql: psycopg.Connection
+) -> None:
+    slow = environment | {"CLASSIFY_SECONDS": "0.5"}
+    begun = command.start("classify", str(folder), "--app", PROGRAM, "--at-once", "1", **slow)
+    until(lambda: len(finished(psql)) >= 3)
+
+    begun.send_signal(signal.SIGINT)
+    said = begun.communicate(timeout=60)[1]
+    done = finished(psql)
+    (state,) = psql.execute("select state from retoma.batches").fetchone() or ()
+    (folder / "novo.txt").write_text(KINDS["ata"] + " Novo.")
+    ended = finish(command, "classify", str(folder), "--app", PROGRAM, "--at-once", "1", **environment)
+
+    assert begun.returncode == 130, said
+    assert "nothing that is done is lost. To go on: retoma classify" in said
+    assert 3 <= len(done) < 12
+    assert state == "running"
+    assert ended.returncode == 0, ended.stderr
+    assert f"goes on: {len(done)} of 12 are done and are not done again." in ended.stderr
+    assert "1 documents came later." in ended.stderr
+    now = finished(psql)
+    assert len(now) == 13
+    assert {code: now[code] for code in done} == done
+
+
+def test_it_can_be_left_to_workers_with_kinds_of_ones_own(
+    command: Command, folder: Path, environment: dict[str, str], tmp_path: Path, psql: psycopg.Connection
+) -> None:
+    labels = tmp_path / "labels.txt"
+    labels.write_text("- reunião: registro de assembleia; ordem do dia\n- acordo: cláusulas e preço; contratada\n")
+
+    own = ("--labels", str(labels), "--name", "Meu lote", "--detach")
+    left = finish(command, "classify", str(folder), "--app", PROGRAM, *own, **environment)
+    wrong = command("classify", str(folder), "--export", "out.pdf", **environment)
+    nowhere = command("classify", str(folder / "none"), **environment)
+
+    assert left.returncode == 0, left.stderr
+    assert int(left.stdout) == 1
+    assert "No worker serves it yet." in left.stderr
+    name, configuration = psql.execute("select name, configuration from retoma.batches").fetchone() or ()
+    assert (name, [each["name"] for each in configuration["labels"]]) == ("Meu lote", ["reunião", "acordo"])
+    assert (wrong.returncode, nowhere.returncode) == (2, 2)
+    assert "--export writes .xlsx, .csv, .json" in wrong.stderr

@@ -1,0 +1,171 @@
+"""Each statement about documents does what its comment says."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, TypeVar
+from uuid import UUID, uuid4
+
+import psycopg
+import pytest
+
+from retoma.pipelines.documents import documents
+from retoma.pipelines.documents.nouns import NewDocument
+from retoma.pipelines.files import File
+from retoma.query import Query
+
+T = TypeVar("T")
+
+
+def ask(connection: psycopg.Connection, query: Query[T]) -> list[T]:
+    return [query.row(*row) for row in connection.execute(query.sql, query.params).fetchall()]
+
+
+def a_file(content: str = "a", filename: str = "a.txt") -> File:
+    return File(filename, "txt", "text/plain", 1, content, f"files/{content}")
+
+
+def received(psql: psycopg.Connection, content: str = "a", filename: str = "a.txt") -> UUID:
+    return ask(psql, documents.receive(a_file(content, filename), uploaded_by=None, correlation_id=None))[0]
+
+
+def queued(psql: psycopg.Connection, id: UUID) -> int:
+    job = psql.execute(
+        "insert into retoma.jobs (queue, pipeline, key, max_attempts, timeout_seconds, input)"
+        " values ('documents', 'documents', %s, 3, 120, '{}') returning id",
+        [str(id)],
+    ).fetchone()
+    assert job is not None
+    ask(psql, documents.queue(id, job[0]))
+    return int(job[0])
+
+
+class TestReceive:
+    def test_equal_content_gives_no_second_row(self, psql: psycopg.Connection) -> None:
+        assert received(psql, "a")
+        assert ask(psql, documents.receive(a_file("a", "b.txt"), uploaded_by="b", correlation_id=None)) == []
+
+    def test_an_equal_one_that_is_not_committed_is_waited_for(
+        self, psql: psycopg.Connection, database_url: str
+    ) -> None:
+        answers: list[Any] = []
+
+        def second() -> None:
+            with psycopg.connect(database_url, autocommit=True) as other:
+                answers.append(ask(other, documents.receive(a_file("a"), uploaded_by=None, correlation_id=None)))
+
+        with psql.transaction():
+            assert received(psql, "a")
+            thread = threading.Thread(target=second)
+            thread.start()
+            waits = (
+                "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()"
+            )
+            with psycopg.connect(database_url, autocommit=True) as watcher:
+                while watcher.execute(waits).fetchone() != (1,):
+                    assert thread.is_alive()
+            assert answers == []
+        thread.join()
+
+        assert answers == [[]]
+
+
+class TestQueue:
+    def test_a_document_is_tied_to_its_job(self, psql: psycopg.Connection) -> None:
+        id = received(psql)
+
+        job = queued(psql, id)
+
+        assert ask(psql, documents.one(id))[0].job_id == job
+
+
+class TestOne:
+    def test_a_document_comes_with_the_state_of_its_job(self, psql: psycopg.Connection) -> None:
+        id = received(psql)
+        queued(psql, id)
+
+        (found,) = ask(psql, documents.one(id))
+
+        assert (found.id, found.status, found.attempts, found.error) == (id, "PENDING", 0, None)
+        assert ask(psql, documents.one(uuid4())) == []
+
+
+class TestByContent:
+    def test_it_is_found_by_its_hash(self, psql: psycopg.Connection) -> None:
+        id = received(psql, "hash")
+
+        assert [each.id for each in ask(psql, documents.by_content("hash"))] == [id]
+        assert ask(psql, documents.by_content("other")) == []
+
+
+class TestPage:
+    def test_newest_first_below_a_number(self, psql: psycopg.Connection) -> None:
+        ids = [received(psql, str(number)) for number in range(5)]
+
+        first = ask(psql, documents.page(search=None, status=None, before=None, limit=2))
+        rest = ask(psql, documents.page(search=None, status=None, before=first[-1].number, limit=10))
+
+        assert [each.id for each in (*first, *rest)] == ids[::-1]
+
+    @pytest.mark.parametrize(
+        ("search", "names"),
+        [
+            ("b", ["a\\b.txt", "b_c.txt", "50%b.txt"]),
+            ("%", ["50%b.txt"]),
+            ("_", ["b_c.txt"]),
+            ("\\", ["a\\b.txt"]),
+            ("B_C", ["b_c.txt"]),
+        ],
+    )
+    def test_signs_mean_themselves(self, psql: psycopg.Connection, search: str, names: list[str]) -> None:
+        for name in ("50%b.txt", "b_c.txt", "a\\b.txt", "x.txt"):
+            received(psql, name, name)
+
+        found = ask(psql, documents.page(search=search, status=None, before=None, limit=10))
+
+        assert [each.filename for each in found] == names
+
+
+class TestStatuses:
+    def test_a_trace_is_not_part_of_what_people_read(self, psql: psycopg.Connection) -> None:
+        id = received(psql)
+        job = queued(psql, id)
+        psql.execute(
+            "update retoma.jobs set state = 'failed', finished_at = now(), attempt = 3,"
+            " error = E'Down: no answer\\n\\nTraceback (most recent call last)' where id = %s",
+            [job],
+        )
+
+        (now,) = ask(psql, documents.statuses([id]))
+
+        assert (now.status, now.attempts, now.error_log, now.job_id) == ("FAILED", 3, "Down: no answer", job)
+
+
+class TestHold:
+    def test_whoever_holds_a_document_is_alone(self, psql: psycopg.Connection, database_url: str) -> None:
+        id = received(psql)
+        with psycopg.connect(database_url) as other, psql.transaction():
+            assert ask(psql, documents.hold(id)) == [NewDocument(id, "a.txt", "txt", "a", "files/a")]
+            other.execute("set lock_timeout = '50ms'")
+            with pytest.raises(psycopg.errors.LockNotAvailable):
+                ask(other, documents.hold(id))
+
+
+class TestFinish:
+    def test_it_says_when_what_was_read_was_stored(self, psql: psycopg.Connection) -> None:
+        id = received(psql)
+
+        assert ask(psql, documents.finish(id, page_count=2, reader="r", attempts=1)) == [id]
+
+        (found,) = ask(psql, documents.one(id))
+        assert (found.page_count, found.reader, found.processed_at is not None) == (2, "r", True)
+        assert ask(psql, documents.finish(uuid4(), page_count=2, reader="r", attempts=1)) == []
+
+
+class TestRemove:
+    def test_it_gives_back_what_is_left_to_do(self, psql: psycopg.Connection) -> None:
+        id = received(psql)
+        job = queued(psql, id)
+
+        assert ask(psql, documents.remove(id)) == [("files/a", job)]
+        assert ask(psql, documents.remove(id)) == []

@@ -1,0 +1,111 @@
+"""Chunks are found by vector and by words, and only among vectors of the same model."""
+
+from __future__ import annotations
+
+import struct
+from typing import TypeVar
+from uuid import UUID
+
+import psycopg
+import pytest
+
+from retoma.pipelines.documents import contents, finding
+from retoma.pipelines.documents.finding import NOWHERE, Place
+from retoma.pipelines.documents.nouns import Chunk
+from retoma.query import Query
+
+T = TypeVar("T")
+
+
+def ask(connection: psycopg.Connection, query: Query[T]) -> list[T]:
+    return [query.row(*row) for row in connection.execute(query.sql, query.params).fetchall()]
+
+
+def towards(place: int, length: int = 512) -> list[float]:
+    """A vector of its own direction."""
+    return [1.0 if number == place else 0.1 for number in range(length)]
+
+
+def put(psql: psycopg.Connection, texts: list[str], *, model: str = "m", length: int = 512) -> list[Place]:
+    row = psql.execute(
+        "insert into retoma.documents (filename, kind, mime_type, size, sha256, blob)"
+        " values ('a.txt', 'txt', 'text/plain', 1, gen_random_uuid()::text, gen_random_uuid()::text) returning id"
+    ).fetchone()
+    assert row is not None
+    id: UUID = row[0]
+    chunks = [Chunk(place, text, "artigo", f"Art. {place}", 1, 2, 1) for place, text in enumerate(texts)]
+    vectors = [towards(place, length) for place in range(len(texts))]
+    ask(psql, contents.put_chunks(id, chunks, vectors, provider="local", model=model))
+    return [Place(id, place) for place in range(len(texts))]
+
+
+class TestNear:
+    def test_the_nearest_comes_first_and_other_models_are_not_compared(self, psql: psycopg.Connection) -> None:
+        places = put(psql, ["a", "b", "c"])
+        put(psql, ["d", "e", "f"], model="other")
+
+        found = ask(psql, finding.near(towards(1), provider="local", model="m", limit=9))
+
+        assert found[0] == places[1]
+        assert set(found) == set(places)
+
+
+class TestNearWide:
+    def test_the_nearest_comes_first(self, psql: psycopg.Connection) -> None:
+        places = put(psql, ["a", "b", "c"], length=1536)
+        put(psql, ["d"])
+
+        found = ask(psql, finding.near_wide(towards(2, 1536), provider="local", model="m", limit=9))
+
+        assert found[0] == places[2]
+        assert set(found) == set(places)
+
+
+class TestVectors:
+    def test_they_come_page_by_page_packed_as_the_database_sends_them(self, psql: psycopg.Connection) -> None:
+        places = put(psql, ["a", "b", "c"], length=4)
+
+        first = ask(psql, finding.vectors(provider="local", model="m", dimensions=4, after=NOWHERE, limit=2))
+        after = Place(first[-1].document_id, first[-1].place)
+        rest = ask(psql, finding.vectors(provider="local", model="m", dimensions=4, after=after, limit=2))
+
+        assert [(each.document_id, each.place) for each in (*first, *rest)] == places
+        assert struct.unpack(">if", first[0].vector[20:28]) == (4, 1.0)
+        assert ask(psql, finding.vectors(provider="local", model="m", dimensions=5, after=NOWHERE, limit=2)) == []
+
+
+class TestByWords:
+    @pytest.mark.parametrize(
+        ("asked", "places"),
+        [
+            ("locação", [0]),
+            ("locacao", [0]),
+            ("casa", [1, 2]),
+            ("casa amarela", [2, 1]),
+            ("o de e", []),
+            ("nada disso", []),
+        ],
+    )
+    def test_every_word_goes_before_some_words(self, psql: psycopg.Connection, asked: str, places: list[int]) -> None:
+        put(psql, ["Contrato de locação", "A casa e o quintal", "A casa amarela e o quintal da vizinha"])
+
+        assert [each.place for each in ask(psql, finding.by_words(asked, limit=10))] == places
+
+    def test_a_title_has_words_too_and_weighs_more(self, psql: psycopg.Connection) -> None:
+        put(psql, ["um", "dois", "artigo art. 1"])
+
+        assert next(each.place for each in ask(psql, finding.by_words("Art. 1", limit=10))) in (1, 2)
+
+
+class TestShown:
+    def test_a_snippet_is_where_the_words_stand(self, psql: psycopg.Connection) -> None:
+        long = "nada " * 200 + "e aqui está a rescisão do contrato " + "nada " * 200
+        places = put(psql, [long, "curto"])
+
+        found = {each.place: each for each in ask(psql, finding.shown("rescisão", places))}
+
+        assert "rescisão do contrato" in found[0].snippet
+        assert len(found[0].snippet) < 400
+        assert found[1].snippet == "curto"
+        assert (found[0].filename, found[0].page_start, found[0].page_end) == ("a.txt", 1, 2)
+        assert (found[0].section_type, found[0].title) == ("artigo", "Art. 0")
