@@ -19,13 +19,15 @@ import psycopg
 import pytest
 
 from retoma import Retoma, Settings
+from retoma.pipelines import ALL
 from retoma.pipelines.classification import PIPELINES
 from retoma.providers import BlobStore, Classifier, Extractor
+from retoma.providers.choose import providers_from
 from retoma.providers.folder import FolderBlobs
 from retoma.providers.local import LocalClassifier, LocalExtractor
 from retoma.providers.local.encoder import Lexical
 from retoma.testing import drain
-from retoma.web import stream
+from retoma.web import site, stream
 
 from .conftest import code, serving
 
@@ -504,6 +506,17 @@ def test_a_silent_execution_beats_and_a_page_that_leaves_is_noticed_and_stops_no
     assert left.wait(20), "the server noticed that nobody listens any more"
     house.work()
     assert house.get(f"/execucoes/{id}")["status"] == "CONCLUIDO"
+
+
+def test_the_routes_of_all_ready_pipelines_are_described_once_each(settings: Settings, tmp_path: Path) -> None:
+    providers = providers_from({"RETOMA_HOME": str(tmp_path)})
+
+    described = site(Retoma(settings=settings, pipelines=ALL, providers=providers)).openapi()
+
+    names = [each["operationId"] for path in described["paths"].values() for each in path.values()]
+    assert len(names) == len(set(names))
+    assert f"{BASE}/execucoes/{{id}}/status-detalhado" in described["paths"]
+    assert "/execucoes/{id}/status-detalhado" not in described["paths"], "the same at the root is told once"
 
 
 # — who may —

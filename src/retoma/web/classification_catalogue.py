@@ -208,7 +208,7 @@ async def remove_code(id: Number, visit: Here) -> shapes.Said:
 
 @router.post("/lotes/{id}/upload", openapi_extra=_FILES)
 @needs("submit", limited=True, streamed=True)
-async def upload_documents(id: Number, visit: Here, request: Request) -> shapes.Uploaded:
+async def upload_to_project(id: Number, visit: Here, request: Request) -> shapes.Uploaded:
     """Send files: PDF, TXT, DOCX and others, or a ZIP of them. Each is kept, known already, or refused by itself."""
     library = _library(visit)
     await library.project(id)
