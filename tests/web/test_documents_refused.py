@@ -42,6 +42,8 @@ BAD: list[tuple[str, str, Callable[[], bytes], int, str]] = [
     ("a picture called pdf", "a.pdf", bad_files.white_png, 415, "file_type_mismatch"),
     ("a docx with a password", "a.docx", bad_files.locked_docx, 422, "file_encrypted"),
     ("an office file with a password", "a.docx", lambda: bad_files.ole("EncryptedPackage"), 422, "file_encrypted"),
+    ("a pdf with a password", "a.pdf", bad_files.locked_pdf, 422, "file_encrypted"),
+    ("half a pdf", "a.pdf", lambda: bad_files.cut(bad_files.whole_pdf(), 0.4), 422, "file_truncated"),
     ("half a docx", "a.docx", lambda: bad_files.cut(samples.docx(LEASE), 0.7), 422, "file_truncated"),
     ("half a picture", "a.png", lambda: bad_files.cut(bad_files.white_png(900, 900), 0.6), 422, "file_truncated"),
     ("a bomb", "a.docx", bad_files.bomb_docx, 422, "archive_limits"),

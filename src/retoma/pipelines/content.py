@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import shutil
 import struct
+import tempfile
 import unicodedata
 import zipfile
 from collections.abc import Collection
@@ -10,7 +13,8 @@ from pathlib import Path, PurePosixPath
 
 from retoma.errors import RetomaError
 from retoma.providers.local import detect, limits
-from retoma.providers.local.errors import DocumentEmpty, DocumentEncrypted, DocumentUnreadable
+from retoma.providers.local.errors import DocumentDamaged, DocumentEmpty, DocumentEncrypted, DocumentUnreadable
+from retoma.providers.local.extract import why_not
 from retoma.providers.local.kinds import TEXTS
 
 MIME_TYPES = {
@@ -33,6 +37,7 @@ _NAMELESS = "documento"
 _END_OF_ARCHIVE = b"PK\x05\x06"
 _TAIL = 66_000  # an archive ends with its record of 22 bytes and a comment of at most 65,535
 _DIRECTORY = 8_000_000  # bytes of names for as many files as we allow
+_OPENING_SECONDS = 15.0
 _SEND_AGAIN = "Send it again from where it is whole."
 
 
@@ -84,6 +89,28 @@ def kind_of(path: Path, filename: str, kinds: Collection[str]) -> str:
     return kind
 
 
+async def refuse_closed(path: Path, filename: str, kind: str) -> None:
+    """Refuse a PDF that asks for a password or lacks its end. It is opened, in a child process, only when it looks like
+    one of these: some have a password for printing alone, and of some that were cut off all pages are there.
+    """
+    if kind != "pdf" or not await asyncio.to_thread(_looks_closed, path):
+        return
+    with tempfile.NamedTemporaryFile(prefix="retoma-", suffix=f".{kind}") as copy:  # a child finds it by its name
+        await asyncio.to_thread(shutil.copyfile, path, copy.name)
+        found = await why_not(Path(copy.name), kind, timeout=_OPENING_SECONDS)
+    match found:
+        case DocumentEncrypted():
+            raise _locked(filename)
+        case DocumentDamaged():
+            raise _truncated(filename)
+
+
+def _looks_closed(path: Path) -> bool:
+    with path.open("rb") as file:
+        head, tail = file.read(_TAIL), _tail(path)
+    return b"%%EOF" not in tail or b"/Encrypt" in tail or b"/Encrypt" in head
+
+
 def _code(path: Path, error: DocumentUnreadable) -> str:
     if isinstance(error, DocumentEmpty):
         return "file_empty"
@@ -114,15 +141,19 @@ def _check_archive(path: Path, filename: str) -> None:
     if unpacked > limits.UNPACKED or (unpacked > limits.RATIO_FROM and unpacked > packed * limits.RATIO):
         raise _bomb(filename, f"unpacks to {unpacked:,} bytes")
     if any(each.flag_bits & 0x1 for each in members):
-        raise FileRefused(
-            f"{filename} has a password.", code="file_encrypted", next="Save it without the password and send it again."
-        )
+        raise _locked(filename)
 
 
 def _tail(path: Path) -> bytes:
     with path.open("rb") as file:
         file.seek(max(0, path.stat().st_size - _TAIL))
         return file.read(_TAIL)
+
+
+def _locked(filename: str) -> FileRefused:
+    return FileRefused(
+        f"{filename} has a password.", code="file_encrypted", next="Save it without the password and send it again."
+    )
 
 
 def _truncated(filename: str) -> FileRefused:

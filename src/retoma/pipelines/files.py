@@ -21,7 +21,7 @@ from uuid import uuid4
 from retoma.app import Retoma
 from retoma.errors import RetomaError
 from retoma.pipelines import loose_blobs
-from retoma.pipelines.content import MIME_TYPES, FileRefused, clean_name, kind_of
+from retoma.pipelines.content import MIME_TYPES, FileRefused, clean_name, kind_of, refuse_closed
 from retoma.providers import BlobStore, ProviderError
 from retoma.query import Query
 
@@ -63,16 +63,26 @@ class Files:
         self.blobs: BlobStore = app.front.provider(BlobStore)  # type: ignore[type-abstract]
 
     async def take(
-        self, filename: str, content: AsyncIterable[bytes], *, kinds: Collection[str], most: int = LARGEST
+        self,
+        filename: str,
+        content: AsyncIterable[bytes],
+        *,
+        kinds: Collection[str],
+        most: int = LARGEST,
+        opens: bool = False,
     ) -> File:
-        """Keep *content*; its blob has no owner until the caller's transaction runs ``keep``.
+        """Keep *content*; its blob has no owner until the caller's transaction runs ``keep``. With *opens*, a PDF
+        that cannot be opened is refused now, and not when it is read.
 
         Raises FileRefused when the file is at fault, and StoreFull or StoreDown when we are. Never whole in memory.
         """
         name = clean_name(filename)
         with _scratch() as spool:
             size, sha256 = await _received(spool, content, name, most)
-            kind = await asyncio.to_thread(kind_of, Path(f"/dev/fd/{spool.fileno()}"), name, kinds)
+            path = Path(f"/dev/fd/{spool.fileno()}")
+            kind = await asyncio.to_thread(kind_of, path, name, kinds)
+            if opens:
+                await refuse_closed(path, name, kind)
             blob = _new_name()
             await self._app.fetch(loose_blobs.announce(blob))
             try:

@@ -127,9 +127,6 @@ class TestRehearsal:
 
 
 CANNOT = [
-    ("pdf with a password", "cofre.pdf", "document_encrypted"),
-    ("pdf cut at 40%", "cortado.pdf", "document_damaged"),
-    ("noise that begins as a pdf", "ruido.pdf", "document_damaged"),
     ("docx that laughs", "riso.docx", "markup_refused"),
     ("docx that reaches out of itself", "fuga.docx", "archive_limits"),
     ("html of scripts", "vazio.html", "no_text"),

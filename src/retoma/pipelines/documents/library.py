@@ -43,7 +43,7 @@ class Documents:
 
         Raises FileRefused when the file is at fault, StoreFull or StoreDown when we are.
         """
-        file = await self.files.take(filename, content, kinds=KINDS)
+        file = await self.files.take(filename, content, kinds=KINDS, opens=True)
         while True:
             id = await self._insert(file, uploaded_by, correlation_id)
             if id is not None:

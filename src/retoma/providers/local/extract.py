@@ -15,6 +15,8 @@ from retoma.providers.local import limits
 from retoma.providers.local.errors import (
     DocumentDamaged,
     DocumentEmpty,
+    DocumentEncrypted,
+    DocumentUnreadable,
     OcrUnavailable,
     ParserCrashed,
     ParserMemory,
@@ -57,6 +59,17 @@ class LocalExtractor:
                 reader=extraction.reader,
             )
         return replace(extraction, usage=Usage(units=len(extraction.pages)))
+
+
+async def why_not(file: Path, kind: str, *, timeout: float) -> DocumentEncrypted | DocumentDamaged | None:
+    """Why *file* cannot be opened at all; None when it can, or when that takes too long to find out."""
+    try:
+        await _Sitting(file, timeout).ask(READERS[kind], pictures=False)
+    except (DocumentEncrypted, DocumentDamaged) as error:
+        return error
+    except DocumentUnreadable:
+        return None
+    return None
 
 
 async def _with_scans(sitting: _Sitting, extraction: Extraction) -> Extraction:
