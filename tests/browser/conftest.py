@@ -39,7 +39,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """One for each module: while it is there its loop runs in this thread, and tests with a loop of their own cannot."""
+    """One for each module: while it is there, its loop runs in this thread and no test can have one of its own."""
     chromium = shutil.which("chromium") or shutil.which("chromium-browser")
     if chromium is None:
         pytest.skip("there is no Chromium here; apt-get install chromium")

@@ -206,7 +206,7 @@ async def test_equal_requests_of_several_workers_at_the_same_moment_are_paid_onc
         for member in members:
             await member.ready(2)
         batch = await app.batch(paid_app.inquire, papers, name="equal", stall_seconds=300)
-        await until(biller.heard, what="the provider was asked")
+        await until(biller.heard, seconds=90, what="the provider was asked")
         if killed:
             asks = oracle.one("select worker_id from retoma.calls where state = 'open'")
             os.kill(oracle.one(f"select pid from retoma.workers where id = {asks}"), signal.SIGKILL)

@@ -15,8 +15,10 @@ from retoma.providers.local.kinds import detect
 from retoma.providers.local.labelled import Labelled
 from retoma.providers.local.readers import ocr
 
+pytestmark = pytest.mark.timeout(300)  # a picture of a whole page is read, and on a busy machine that takes a while
+
 KINDS = [label.name for label in labelled.labels()]
-TIMEOUT = 60.0
+TIMEOUT = 240.0
 
 ENDS = {
     Fate.TRUNCATED: "document_damaged",

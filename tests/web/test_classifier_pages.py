@@ -155,6 +155,15 @@ def test_strange_numbers_and_words_are_told_as_pages(house: House) -> None:
     assert (led.status_code, led.headers["location"]) == (307, "/classificador/")
 
 
+def test_a_page_that_did_not_change_keeps_its_policy_and_runs_its_scripts(house: House) -> None:
+    first = house.client.get("/classificador/teste", headers=HTML)
+    again = house.client.get("/classificador/teste", headers=HTML | {"If-None-Match": first.headers["etag"]})
+
+    assert again.status_code == 304
+    for name in ("content-security-policy", "etag"):
+        assert again.headers[name] == first.headers[name]
+
+
 FACTS = {
     "queue": "classification",
     "lost_worker": "ana",

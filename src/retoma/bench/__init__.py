@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import platform
 import statistics
 import sys
@@ -16,7 +17,7 @@ import psycopg
 
 from retoma import Settings, migrate
 from retoma.app import reach
-from retoma.bench import asking, batches, figures, limit, local
+from retoma.bench import asking, batches, figures, limit, local, pipelines, searching, uploads
 from retoma.bench.machine import server_cpu, worker
 from retoma.bench.program import STEPS, app, clock, nap, noop, steps
 from retoma.store import workers
@@ -161,7 +162,6 @@ def _clear() -> None:
 
 
 def _kill(pid: int) -> None:
-    import os  # noqa: PLC0415
     import signal  # noqa: PLC0415
 
     os.kill(pid, signal.SIGKILL)
@@ -206,6 +206,13 @@ def plan(*, quick: bool) -> dict[str, Callable[[], Awaitable[Figures]]]:
         "extraction": lambda: local.extraction(200 // part),
         "embedding": lambda: local.embedding(10 // part),
         "classification": lambda: local.classification(10 // part),
+        "uploads": lambda: uploads.uploads(2_000 // part, busy=False),
+        "uploads_while_busy": lambda: uploads.uploads(2_000 // part, busy=True),
+        "uploads_paced_while_busy": lambda: uploads.uploads(1_000 // part, busy=True, pace=20),
+        "documents": lambda: pipelines.documents(200 // part),
+        "classified_documents": lambda: pipelines.classified(200 // part),
+        "search": lambda: searching.by_index(100_000 // part, asked=200 // part),
+        "search_one_by_one": lambda: searching.one_by_one(10_000 // part, asked=50 // part),
     }
 
 
@@ -221,7 +228,8 @@ async def measure(names: list[str], *, quick: bool) -> Figures:
             await asyncio.to_thread(_clear)
             sys.stderr.write(f"{name} … ")
             sys.stderr.flush()
-            found[name] = await measurement()
+            busy = round(os.getloadavg()[0], 1)
+            found[name] = {**await measurement(), "load_average_before": busy}
             sys.stderr.write(f"{found[name]}\n")
     return found
 

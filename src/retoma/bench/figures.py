@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
+from uuid import UUID
 
 from retoma.query import Query, load
 
@@ -31,6 +32,14 @@ class Counts(NamedTuple):
 
     completed: int
     running: int
+
+
+class Ended(NamedTuple):
+    """Jobs that ended after a moment, and how long after it the last did."""
+
+    jobs: int
+    not_completed: int
+    seconds: float | None
 
 
 def _when(now: datetime) -> datetime:
@@ -95,3 +104,23 @@ def all_failed(id: int) -> Query[tuple[object, ...]]:
 
 def counted_failed(id: int) -> Query[tuple[object, ...]]:
     return Query(SQL["counted_failed"], _row, {"id": id})
+
+
+def ended_since(since: datetime) -> Query[Ended]:
+    return Query(SQL["ended_since"], Ended, {"since": since})
+
+
+def pages_since(since: datetime) -> Query[int]:
+    return Query(SQL["pages_since"], int, {"since": since})
+
+
+def shelve(ids: Sequence[UUID]) -> Query[tuple[object, ...]]:
+    return Query(SQL["shelve"], _row, {"ids": list(ids)})
+
+
+def index_bytes(index: str) -> Query[int]:
+    return Query(SQL["index_bytes"], int, {"index": index})
+
+
+def index_definition(index: str) -> Query[str]:
+    return Query(SQL["index_definition"], str, {"index": index})

@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,8 +16,8 @@ _TICK = os.sysconf("SC_CLK_TCK")
 class WorkerProcess:
     """A ``retoma worker`` for the measured jobs, and what it used."""
 
-    def __init__(self, environment: dict[str, str], *, processes: int, at_once: int) -> None:
-        command = [sys.executable, "-m", "retoma", "worker", "--app", "retoma.bench.program:app"]
+    def __init__(self, environment: dict[str, str], program: str, *, processes: int, at_once: int) -> None:
+        command = [sys.executable, "-m", "retoma", "worker", "--app", program]
         command += ["--processes", str(processes), "--at-once", str(at_once)]
         self._popen = subprocess.Popen(command, env={**os.environ, **environment}, stdin=subprocess.DEVNULL)
         self.cpu_seconds = 0.0
@@ -35,9 +35,17 @@ class WorkerProcess:
 
 
 @contextmanager
-def worker(url: str, *, processes: int = 1, at_once: int = 100) -> Iterator[WorkerProcess]:
-    """A worker for as long as the block lasts."""
-    running = WorkerProcess({"DATABASE_URL": url, "RETOMA_LOG_LEVEL": "error"}, processes=processes, at_once=at_once)
+def worker(
+    url: str,
+    *,
+    processes: int = 1,
+    at_once: int = 100,
+    program: str = "retoma.bench.program:app",
+    environment: Mapping[str, str] | None = None,
+) -> Iterator[WorkerProcess]:
+    """A worker of *program* for as long as the block lasts."""
+    told = {**(environment or {}), "DATABASE_URL": url, "RETOMA_LOG_LEVEL": "error"}
+    running = WorkerProcess(told, program, processes=processes, at_once=at_once)
     try:
         yield running
     finally:

@@ -69,6 +69,8 @@ class Stage:
             "RETOMA_WATCHDOG_SECONDS": str(WATCHDOG),
             "RETOMA_LOG_LEVEL": "warning",
             VARIABLE: str(self.folder),
+            # Whoever is killed cannot tidy up: what it leaves is in the folder, and goes with it.
+            "TMPDIR": str(self.folder / "tmp"),
         }
 
     def log(self, label: str) -> Path:
@@ -85,6 +87,7 @@ def staged(*, keep: bool = False) -> Iterator[Stage]:
     folder = Path(tempfile.mkdtemp(prefix="retoma-demo-"))
     folder.chmod(0o755)  # as root, the server has another account, which must be able to pass through
     stage = Stage(folder.resolve())
+    (stage.folder / "tmp").mkdir()
     try:
         yield stage
     finally:

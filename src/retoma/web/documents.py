@@ -167,7 +167,8 @@ async def get_document_file(
     }
     if request.headers.get("if-none-match") == headers["ETag"]:
         await stack.aclose()
-        return Response(status_code=304, headers={"ETag": headers["ETag"]})
+        kept = ("ETag", "Content-Security-Policy", "Cross-Origin-Resource-Policy")
+        return Response(status_code=304, headers={name: headers[name] for name in kept})
     kind = SHOWN.get(document.kind, "application/octet-stream") if inline else document.mime_type
     return StreamingResponse(pieces(), media_type=kind, headers=headers)
 

@@ -29,6 +29,7 @@ _ONCE = {
     "schema": {"type": "string", "maxLength": 255},
 }
 _OK, _NO_CONTENT, _NOT_MODIFIED = 200, 204, 304
+_OF_THE_PAGE = ("content-security-policy", "vary", "cache-control")
 
 
 class Door(APIRoute):
@@ -98,7 +99,9 @@ def _unless_seen(sent: Sent, response: Response) -> Response:
     response.headers["ETag"] = tag
     seen = sent.headers.get("if-none-match", "")
     if seen.strip() == "*" or tag.removeprefix("W/") in {each.strip().removeprefix("W/") for each in seen.split(",")}:
-        return Response(status_code=_NOT_MODIFIED, headers={"ETag": tag})
+        # A browser gives what it kept the headers of this answer: without its own policy a page would be shut.
+        kept = {name: response.headers[name] for name in _OF_THE_PAGE if name in response.headers}
+        return Response(status_code=_NOT_MODIFIED, headers={"ETag": tag, **kept})
     return response
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import Any
-from urllib.parse import parse_qs
 
 from fastapi import APIRouter, Request, Response
 from starlette.responses import RedirectResponse
@@ -11,8 +10,8 @@ from starlette.responses import RedirectResponse
 from retoma.errors import NotFound
 from retoma.web.pages import Entry, PageDoor, page
 from retoma.web.pages.assets import assets
+from retoma.web.pages.forms import fields_of
 from retoma.web.pages.languages import base_of
-from retoma.web.problems import Refusal
 from retoma.web.visits import COOKIE, needs, opened_by, refuse_other_sites, refuse_strange_hosts
 
 router = APIRouter(route_class=PageDoor, include_in_schema=False)
@@ -80,16 +79,7 @@ async def _form(request: Request) -> dict[str, str]:
     """The fields of a small form that came from a page of ours."""
     refuse_strange_hosts(request)
     refuse_other_sites(request)
-    raw = bytearray()
-    async for chunk in request.stream():
-        raw += chunk
-        if len(raw) > _LARGEST_FORM:
-            raise Refusal("payload_too_large", limit=_LARGEST_FORM)
-    try:
-        fields = parse_qs(raw.decode(), max_num_fields=10)
-    except ValueError:
-        raise Refusal("validation_failed") from None
-    return {name: values[-1] for name, values in fields.items()}
+    return await fields_of(request, largest=_LARGEST_FORM)
 
 
 def _local(place: str, request: Request) -> str:

@@ -92,3 +92,29 @@ update retoma.jobs as job
 update retoma.batches as batch
    set state = 'completed', was = 'queued', finished_at = now(), unfinished = 0, failures = batch.total
  where batch.id = %(id)s::bigint;
+
+-- name: ended_since
+-- What ended after a moment, how much of it not well, and how long the last of it took.
+select count(*) as jobs,
+       count(*) filter (where job.state <> 'completed') as not_completed,
+       extract(epoch from max(job.finished_at) - %(since)s::timestamptz)::float8 as seconds
+  from retoma.jobs as job
+ where job.finished_at > %(since)s::timestamptz;
+
+-- name: pages_since
+-- Pages of the documents that were stored after a moment.
+select coalesce(sum(document.page_count), 0)::integer as pages
+  from retoma.documents as document
+ where document.processed_at > %(since)s::timestamptz;
+
+-- name: shelve
+-- Documents without files, for chunks that are searched and never read again.
+insert into retoma.documents (id, filename, kind, mime_type, size, sha256, blob, page_count, processed_at)
+select given.id, given.id || '.txt', 'txt', 'text/plain', 1, given.id::text, given.id::text, 1, now()
+  from unnest(%(ids)s::uuid[]) as given (id);
+
+-- name: index_bytes
+select pg_relation_size(%(index)s::text::regclass) as bytes;
+
+-- name: index_definition
+select pg_get_indexdef(%(index)s::text::regclass) as definition;

@@ -138,7 +138,7 @@ async def show_lot(id: Number, library: Library, request: Request) -> Response:
 @needs("submit", limited=True, streamed=True)
 async def send_files(id: Number, library: Library, visit: Here, request: Request) -> Response:
     """Files from the plain form; each is kept, known already, or refused by itself. Sent again, none is there twice."""
-    sent = await catalogue.upload_documents(id, visit, request)
+    sent = await catalogue.upload_to_project(id, visit, request)
     if not sent.adicionados + sent.duplicados + sent.erros:
         raise Refusal("file_missing")
     say = speaker(request)

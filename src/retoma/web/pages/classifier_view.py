@@ -19,7 +19,13 @@ LINES = 200
 _NAMED = 3
 _HOUR, _TWO_MINUTES, _MINUTE = 3600, 120, 60
 _UNSAID = ("person", "local", "environment")
-_SITUATIONS = {"waiting": "waiting", "saturated": "saturated", "queue_paused": "paused", "no_workers": "no_workers"}
+_SITUATIONS = {
+    "waiting": "waiting",
+    "saturated": "saturated",
+    "queue_paused": "paused",
+    "no_workers": "no_workers",
+    "budget": "budget",
+}
 
 
 def span(seconds: float) -> str:
@@ -96,7 +102,7 @@ def trouble_of(run: Execution, say: Say) -> Trouble:
 
 def wants_explanation(run: Execution, pace: Progress) -> bool:
     """Whether it is worth asking why: it waits, or nothing has ended for half of what is allowed."""
-    if run.state is BatchState.QUEUED:
+    if run.state in (BatchState.QUEUED, BatchState.PAUSED):
         return True
     return run.state is BatchState.RUNNING and (pace.silent_seconds or 0) >= run.stall_seconds / 2
 
@@ -108,7 +114,12 @@ def situation_of(explained: Explanation | None, say: Say) -> str | None:
     if explained.verdict == "slow":
         return say("exec.slow")
     name = _SITUATIONS.get(explained.verdict)
-    return cause_of(name, explained.evidence, say).capitalize() if name else None
+    if name == "waiting" and "RateLimited" in str(explained.evidence.get("next_reason")):
+        name = "rate_limited"
+    if name is None:
+        return None
+    told = cause_of(name, explained.evidence, say)
+    return told[:1].upper() + told[1:]
 
 
 # — the log —

@@ -1,0 +1,153 @@
+"""The figures of uploads: many callers at once, each with a connection of its own, against a server of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from random import Random
+from typing import Any
+
+from retoma.bench.pipelines import PROGRAM, House, house
+from retoma.demo.samples import invent
+from retoma.providers.local import labelled
+
+Figures = dict[str, Any]
+
+CALLERS = 200
+_BUSY = 40  # documents that wait for the worker before the first upload, beside those that come in
+_SMALLEST, _LARGEST = 2_000, 100_000
+_BOUNDARY = "a-file-of-the-bench"
+_ACCEPTED = 202
+
+
+class Server:
+    """A ``retoma serve`` for the ready pipelines, and what it used."""
+
+    def __init__(self, url: str, environment: dict[str, str]) -> None:
+        told = {**os.environ, **environment, "DATABASE_URL": url, "RETOMA_LOG_LEVEL": "error"}
+        told.pop("RETOMA_API_KEY", None)
+        command = [sys.executable, "-m", "retoma", "serve", "--app", PROGRAM, "--port", "0"]
+        self._popen = subprocess.Popen(
+            command, env=told, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, encoding="utf-8"
+        )
+        self.cpu_seconds = 0.0
+        assert self._popen.stderr is not None
+        found = (re.search(r"http://([\d.]+):(\d+)/", line) for line in self._popen.stderr)
+        self.host, self.port = next((each[1], int(each[2])) for each in found if each)
+
+    def stop(self) -> None:
+        """End it; its processor time is known afterwards."""
+        self._popen.send_signal(signal.SIGTERM)
+        _, status, usage = os.wait4(self._popen.pid, 0)
+        self._popen.returncode = os.waitstatus_to_exitcode(status)
+        self.cpu_seconds = usage.ru_utime + usage.ru_stime
+
+
+@contextmanager
+def served(here: House) -> Iterator[Server]:
+    """A server for as long as the block lasts."""
+    server = Server(here.app.database.url, here.environment)
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+async def uploads(number: int, *, busy: bool, pace: float | None = None) -> Figures:
+    """Small files, each another, by *CALLERS* at once: each sends the next as soon as the last is answered, or all of
+    them together *pace* in a second. When *busy*, an executor processes meanwhile what came in.
+    """
+    async with house() as here:
+        with ExitStack() as stack:
+            since = await here.now()
+            if busy:
+                stack.enter_context(here.worker())
+                for which in range(_BUSY):
+                    await here.receive(which)
+                await here.ended(1, since)
+            with served(here) as warming:  # what a server costs before its first upload
+                await _sent(warming, first=0, number=1)
+            server = stack.enter_context(served(here))
+            await _sent(server, first=1, number=1)
+            since = await here.now()
+            began = time.perf_counter()
+            waits = sorted(await _sent(server, first=2, number=number, pace=pace))
+            seconds = time.perf_counter() - began
+            processed = (await here.ended(0, since)).jobs
+    return {
+        "uploads": number,
+        "callers": CALLERS,
+        **({} if pace is None else {"asked_per_second": pace}),
+        "per_second": round(number / seconds, 1),
+        "p50_ms": round(statistics.median(waits), 1),
+        "p95_ms": round(waits[int(number * 0.95)], 1),
+        "slowest_ms": round(waits[-1], 1),
+        "web_cpu_ms_each": round(1000 * (server.cpu_seconds - warming.cpu_seconds) / number, 2),
+        "documents_processed_meanwhile": processed,
+    }
+
+
+async def _sent(server: Server, *, first: int, number: int, pace: float | None = None) -> list[float]:
+    """How many milliseconds each answer took, from the moment it was due: who has to wait for their turn waits."""
+    left = iter(range(first, first + number))
+    waits: list[float] = []
+    start = time.perf_counter()
+
+    async def call() -> None:
+        # Spoken by hand: a library for clients would cost as much as the server, on the same cores.
+        reader, writer = await asyncio.open_connection(server.host, server.port)
+        for which in left:
+            request = _request(which, server)
+            began = time.perf_counter() if pace is None else start + (which - first) / pace
+            await asyncio.sleep(max(0.0, began - time.perf_counter()))
+            writer.write(request)
+            await _accepted(reader)
+            waits.append(1000 * (time.perf_counter() - began))
+        writer.close()
+        await writer.wait_closed()
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(min(CALLERS, number)):
+            group.create_task(call())
+    return waits
+
+
+def _request(which: int, server: Server) -> bytes:
+    chance = Random(f"upload {which}")  # noqa: S311 - invented papers need no secrecy
+    size = chance.randint(_SMALLEST, _LARGEST)
+    text = (f"{which}\n" + _text() * (1 + size // len(_text()))).encode()[:size].decode(errors="ignore").encode()
+    part = f'--{_BOUNDARY}\r\nContent-Disposition: form-data; name="files"; filename="{which}.txt"\r\n\r\n'
+    body = part.encode() + text + f"\r\n--{_BOUNDARY}--\r\n".encode()
+    head = (
+        f"POST /documents HTTP/1.1\r\nHost: {server.host}:{server.port}\r\nAccept: application/json\r\n"
+        f"Content-Type: multipart/form-data; boundary={_BOUNDARY}\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    return head.encode() + body
+
+
+_texts: list[str] = []
+
+
+def _text() -> str:
+    if not _texts:
+        chance = Random("uploads")  # noqa: S311 - as above
+        _texts.append(invent(chance, labelled.labels()[0].name, "pt"))
+    return _texts[0]
+
+
+async def _accepted(reader: asyncio.StreamReader) -> None:
+    head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
+    length = re.search(r"content-length: (\d+)", head)
+    assert length is not None, head
+    body = await reader.readexactly(int(length[1]))
+    status = int(head.split()[1])
+    if status != _ACCEPTED:
+        raise RuntimeError(f"An upload was answered {status}: {body.decode(errors='replace')[:500]}")
