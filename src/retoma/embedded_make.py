@@ -26,6 +26,7 @@ listen_addresses = '127.0.0.1'
 unix_socket_directories = ''
 max_connections = 200
 shared_buffers = 128MB
+search_path = 'public'
 wal_level = replica
 max_wal_size = 2GB
 random_page_cost = 1.1

@@ -59,7 +59,8 @@ def _silent(seen: Evidence) -> Verdict:
     """Workers serve it, it has something to do, and nothing moved for longer than it allows."""
     if seen.orphaned and seen.orphaned == seen.running:
         return Verdict.WORKER_LOST
-    if seen.suspect_crashes and seen.bad_ending in {"crashed", "lost"}:
+    # Once may be a machine that went away; a document is suspected the second time.
+    if (seen.suspect_crashes or 0) > 1 and seen.bad_ending in {"crashed", "lost"}:
         return Verdict.POISON
     if seen.shut_limit:
         return Verdict.PROVIDER_DOWN if seen.shut_broken else Verdict.WAITING

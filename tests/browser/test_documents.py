@@ -14,7 +14,7 @@ from .conftest import Visit, working
 
 import bad_files  # isort: skip - on the path since archive was imported
 
-BROKEN = b"%PDF-1.7\n" + b"this is no pdf " * 40
+BROKEN = b"%PDF-1.7\n" + b"this is no pdf " * 40 + b"\n%%EOF\n"  # with an end, so that it is taken
 
 
 def drop(page: Page, **files: bytes) -> None:

@@ -85,7 +85,7 @@ VERDICTS: dict[str, tuple[Verdict, Evidence]] = {
     ),
     "a document was there when workers were lost": (
         Verdict.POISON,
-        silent(suspect_key="a-9", suspect_crashes=1, bad_endings=1, bad_ending="lost"),
+        silent(suspect_key="a-9", suspect_crashes=2, bad_endings=2, bad_ending="lost"),
     ),
     "an old crash is not the cause of other errors": (
         Verdict.FAILING,

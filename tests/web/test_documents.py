@@ -106,7 +106,7 @@ def test_a_document_goes_from_sent_to_done_and_is_found_by_what_it_says(
 def test_a_document_that_cannot_be_read_says_why_and_is_tried_again_when_asked(
     house: House, given: dict[type, object], psql: psycopg.Connection
 ) -> None:
-    id = sent(house, "quebrado.pdf", b"%PDF-1.7\n" + b"no pdf at all " * 50)
+    id = sent(house, "quebrado.pdf", b"%PDF-1.7\n" + b"no pdf at all " * 50 + b"\n%%EOF\n")
     work(house, given)
 
     failed = house.client.get(f"/documents/{id}/status").json()
@@ -272,7 +272,7 @@ def test_each_door_asks_for_its_own_scope(house: House) -> None:
 
 
 def test_what_documents_say_is_seen_with_its_scope_only(house: House, given: dict[type, object]) -> None:
-    id, bad = sent(house), sent(house, "segredo.pdf", b"%PDF-1.7\nnothing")
+    id, bad = sent(house), sent(house, "segredo.pdf", b"%PDF-1.7\nnothing\n%%EOF\n")
     work(house, given)
     looks, reads = house.key("read"), house.key("read", "content:read")
 

@@ -125,14 +125,16 @@ def test_a_request_that_is_under_way_when_the_server_is_told_to_stop_is_answered
     assert process.wait(timeout=30) == 0
 
 
-def test_serve_without_a_program_looks_and_acts(shell: Shell) -> None:
+def test_serve_without_a_program_serves_the_ready_pipelines(shell: Shell) -> None:
     process, url, _ = shell.start("serve", "--port", "0")
 
     assert httpx2.get(f"{url}/api/v1/jobs").json() == {"jobs": [], "next": None}
     refused = httpx2.post(f"{url}/api/v1/jobs", json={"pipeline": "double", "input": 21})
+    pages = [httpx2.get(f"{url}/{page}").status_code for page in ("documents", "classificador/", "api/v1/embeddings")]
     process.terminate()
 
-    assert (refused.status_code, refused.json()["code"]) == (422, "program_missing")
+    assert (refused.status_code, refused.json()["code"]) == (422, "pipeline_unknown")
+    assert pages == [200, 200, 200]
     assert process.wait(timeout=30) == 0
 
 

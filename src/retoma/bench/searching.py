@@ -48,10 +48,10 @@ class Shelf:
     def __init__(self, embedder: Embedder) -> None:
         self.embedder = embedder
         chance = Random("shelf")  # noqa: S311 - invented papers need no secrecy
-        self.common = _vocabulary(chance)
+        self.vocabulary = _vocabulary(chance)
         # The word of rank r is met 1/r times as often as the first, as in every language.
-        self.weights = list(accumulate(1 / rank for rank in range(1, len(self.common) + 1)))
-        self.topics = [chance.sample(self.common[100:], _OWN_WORDS) for _ in range(_TOPICS)]
+        self.weights = list(accumulate(1 / rank for rank in range(1, len(self.vocabulary) + 1)))
+        self.topics = [chance.sample(self.vocabulary[100:], _OWN_WORDS) for _ in range(_TOPICS)]
         self.vectors: Any = None
 
     async def fill(self, here: House, chunks: int) -> None:
@@ -99,7 +99,7 @@ class Shelf:
 
     def _text(self, number: int) -> str:
         chance = Random(number)  # noqa: S311 - as above
-        words = chance.choices(self.common, cum_weights=self.weights, k=_WORDS)
+        words = chance.choices(self.vocabulary, cum_weights=self.weights, k=_WORDS)
         words[::4] = chance.choices(self.topics[number % _TOPICS], k=len(words[::4]))
         return " ".join(words)
 

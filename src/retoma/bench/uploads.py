@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -35,13 +36,16 @@ class Server:
         told = {**os.environ, **environment, "DATABASE_URL": url, "RETOMA_LOG_LEVEL": "error"}
         told.pop("RETOMA_API_KEY", None)
         command = [sys.executable, "-m", "retoma", "serve", "--app", PROGRAM, "--port", "0"]
-        self._popen = subprocess.Popen(
-            command, env=told, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, encoding="utf-8"
-        )
         self.cpu_seconds = 0.0
-        assert self._popen.stderr is not None
-        found = (re.search(r"http://([\d.]+):(\d+)/", line) for line in self._popen.stderr)
-        self.host, self.port = next((each[1], int(each[2])) for each in found if each)
+        # Into a file: a pipe that nobody reads would stop the server once it is full.
+        log = Path(environment["RETOMA_HOME"], "server.log")
+        with log.open("w") as said:
+            self._popen = subprocess.Popen(command, env=told, stdin=subprocess.DEVNULL, stderr=said)
+        while (found := re.search(r"http://([\d.]+):(\d+)/", log.read_text())) is None:
+            if self._popen.poll() is not None:
+                raise RuntimeError(f"The server did not start: {log.read_text()[-500:]}")
+            time.sleep(0.05)
+        self.host, self.port = found[1], int(found[2])
 
     def stop(self) -> None:
         """End it; its processor time is known afterwards."""
@@ -84,7 +88,7 @@ async def uploads(number: int, *, busy: bool, pace: float | None = None) -> Figu
             processed = (await here.ended(0, since)).jobs
     return {
         "uploads": number,
-        "callers": CALLERS,
+        "callers": min(CALLERS, number),
         **({} if pace is None else {"asked_per_second": pace}),
         "per_second": round(number / seconds, 1),
         "p50_ms": round(statistics.median(waits), 1),
@@ -103,16 +107,21 @@ async def _sent(server: Server, *, first: int, number: int, pace: float | None =
 
     async def call() -> None:
         # Spoken by hand: a library for clients would cost as much as the server, on the same cores.
-        reader, writer = await asyncio.open_connection(server.host, server.port)
+        writer: asyncio.StreamWriter | None = None
         for which in left:
             request = _request(which, server)
             began = time.perf_counter() if pace is None else start + (which - first) / pace
             await asyncio.sleep(max(0.0, began - time.perf_counter()))
+            if writer is None:
+                reader, writer = await asyncio.open_connection(server.host, server.port)
             writer.write(request)
             await _accepted(reader)
             waits.append(1000 * (time.perf_counter() - began))
-        writer.close()
-        await writer.wait_closed()
+            if pace is not None:  # who comes now and then finds their connection closed
+                writer.close()
+                writer = None
+        if writer is not None:
+            writer.close()
 
     async with asyncio.TaskGroup() as group:
         for _ in range(min(CALLERS, number)):

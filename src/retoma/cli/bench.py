@@ -7,9 +7,11 @@ import click
 
 @click.command()
 @click.argument("names", nargs=-1, metavar="[FIGURE]...")
-@click.option("--quick", is_flag=True, help="Fewer jobs: a minute instead of ten, and rougher figures.")
+@click.option(
+    "--quick", is_flag=True, help="A tenth of the work: minutes instead of half an hour, and rougher figures."
+)
 def bench(names: tuple[str, ...], *, quick: bool) -> None:
-    """Measure queue, steps and recovery on this machine, and print the figures as JSON.
+    """Measure queue, calls and the ready pipelines on this machine, and print the figures as JSON.
 
     Name FIGUREs to measure only these. Works in a database of its own on the server that is set.
     """
