@@ -21,7 +21,7 @@ from retoma.demo.samples import invent
 from retoma.pipelines.documents import search
 from retoma.pipelines.documents.finding import Place
 from retoma.pipelines.documents.library import Documents
-from retoma.pipelines.vectors import INDEXED
+from retoma.pipelines.vectors import INDEXED, pgvector
 from retoma.providers import Embedder
 from retoma.providers.local import labelled
 
@@ -172,9 +172,11 @@ async def _searched(here: House, shelf: Shelf, asked: int) -> Figures:
         await documents.search(question)
     whole = [await _timed(documents.search(question)) for question in questions[5:]]
     nearest, hits = [], 0
+    extension = await pgvector(here.app)
+    assert extension is not None
     for question in questions[5:]:
         (vector,) = (await embedder.embed([question], timeout=_TIMEOUT)).vectors
-        took, places = await _timed(search.by_index(here.app, vector, embedder, _CANDIDATES))
+        took, places = await _timed(search.by_index(here.app, vector, embedder, _CANDIDATES, extension))
         nearest.append((took, places))
         hits += len({*places[:_TOP]} & {*shelf.exact(vector)})
     return {

@@ -13,7 +13,7 @@ from retoma.errors import ConfigurationError
 from retoma.pipelines.documents import finding
 from retoma.pipelines.documents.library import Documents
 from retoma.pipelines.documents.search import by_index, one_by_one
-from retoma.pipelines.vectors import look_further
+from retoma.pipelines.vectors import look_further, pgvector
 from retoma.query import Query
 from retoma.testing import drain
 
@@ -111,10 +111,12 @@ class TestSearch:
 @pytest.mark.usefixtures("shelf")
 class TestWithoutPgvector:
     async def test_numpy_finds_the_same_in_the_same_order(self, app: Retoma, embedder: Embedding) -> None:
+        extension = await pgvector(app)
+        assert extension is not None
         for asked in ("voo", "aluguel da casa", "chocolate", "dívida atrasada", "saúde"):
             (vector,) = (await embedder.embed([asked], timeout=20)).vectors
 
-            assert await one_by_one(app, vector, embedder, 6) == await by_index(app, vector, embedder, 6)
+            assert await one_by_one(app, vector, embedder, 6) == await by_index(app, vector, embedder, 6, extension)
 
     async def test_pages_of_vectors_are_one_ranking(
         self, app: Retoma, embedder: Embedding, monkeypatch: pytest.MonkeyPatch
@@ -166,8 +168,8 @@ def test_searches_go_by_their_indexes_and_a_filter_does_not_starve_them(crowd: p
     vector = crowd.execute("select vector from retoma.document_chunks limit 1").fetchone()[0]  # type: ignore[index]
     with crowd.transaction():
         crowd.execute(look_further().sql)
-        for model, sort in (("model", "on"), ("rare", "off")):
-            crowd.execute(f"set local enable_sort = {sort}")  # two hundred rows would rather be sorted
+        crowd.execute("set local enable_sort = off")  # so few rows would rather be sorted
+        for model in ("model", "rare"):
             query = finding.near(vector, provider="local", model=model, limit=50)
             assert "document_chunks_near" in plan(query)
             assert len(crowd.execute(query.sql, query.params).fetchall()) == 50

@@ -12,7 +12,7 @@ from retoma.join import run_on
 from retoma.pipelines.documents import finding
 from retoma.pipelines.documents.finding import NOWHERE, Packed, Place
 from retoma.pipelines.documents.nouns import Found
-from retoma.pipelines.vectors import INDEXED, fused, has_pgvector, look_further, nearest
+from retoma.pipelines.vectors import INDEXED, Extension, fused, look_further, nearest, pgvector
 from retoma.providers import Embedder, ProviderError
 
 _LEAST = 30  # candidates of each ranking, so that one found by both can rise
@@ -53,16 +53,19 @@ async def _by_meaning(app: Retoma, text: str, limit: int) -> list[Place]:
         (vector,) = (await embedder.embed([text], timeout=_SECONDS)).vectors
     except ProviderError:
         return []  # the words still find something; each piece says how it was found
-    if embedder.dimensions in INDEXED and await has_pgvector(app):
-        return await by_index(app, vector, embedder, limit)
+    if embedder.dimensions in INDEXED and (extension := await pgvector(app)):
+        return await by_index(app, vector, embedder, limit, extension)
     return await one_by_one(app, vector, embedder, limit)
 
 
-async def by_index(app: Retoma, vector: Sequence[float], embedder: Embedder, limit: int) -> list[Place]:
+async def by_index(
+    app: Retoma, vector: Sequence[float], embedder: Embedder, limit: int, extension: Extension
+) -> list[Place]:
     """The nearest chunks, by the database's own index."""
     ask = finding.near if embedder.dimensions == INDEXED[0] else finding.near_wide
     async with app.transaction() as connection:
-        await run_on(connection, only(look_further()))
+        if extension.looks_further:
+            await run_on(connection, only(look_further()))
         query = ask(vector, provider=embedder.provider, model=embedder.model, limit=limit)
         return await run_on(connection, only(query))
 
