@@ -108,13 +108,7 @@ select exists (select from mine) as mine,
 
 -- name: withdraw
 -- The request was not made after all; whoever says so knows, even if it was taken for doubtful.
-with purse as materialized (
-    select batch.id
-      from retoma.calls as call
-      join retoma.batches as batch on batch.id = call.batch_id
-     where call.id = %(id)s::bigint
-       for no key update of batch
-),
+-- include: purse
 withdrawn as (
     delete from retoma.calls as call
      where call.id = %(id)s::bigint
@@ -132,13 +126,7 @@ select withdrawn.id from withdrawn;
 
 -- name: answer
 -- The answer as it came. Not held to the fence: whoever asked has paid, and the answer may serve another.
-with purse as materialized (
-    select batch.id
-      from retoma.calls as call
-      join retoma.batches as batch on batch.id = call.batch_id
-     where call.id = %(id)s::bigint
-       for no key update of batch
-),
+-- include: purse
 answered as (
     update retoma.calls as call
        set state = 'answered',
@@ -169,13 +157,7 @@ select answered.id from answered;
 -- name: fail
 -- No answer. When it is sure that nothing was billed, nothing stays reserved; when it is sure that it was, what was
 -- reserved is spent; else the money is in doubt.
-with purse as materialized (
-    select batch.id
-      from retoma.calls as call
-      join retoma.batches as batch on batch.id = call.batch_id
-     where call.id = %(id)s::bigint
-       for no key update of batch
-),
+-- include: purse
 failed as (
     update retoma.calls as call
        set state = case when %(paid)s::boolean is null then 'doubtful' else 'failed' end,

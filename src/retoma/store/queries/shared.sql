@@ -175,3 +175,13 @@ story as (
                 regexp_replace(split_part(coalesce(job.error, job.reason, ''), E'\n', 1),
                                '''[^'']*''|"[^"]*"|[^[:space:]:]+\.[[:alnum:]]{2,4}\y', '…', 'g'),
                 '[0-9a-fA-F-]*[0-9][0-9a-fA-F-]*', '#', 'g')), 1, 12)
+
+-- name: purse
+-- The batch that pays for a call is locked before the call is, by everybody: so nobody waits in a ring.
+with purse as materialized (
+    select batch.id
+      from retoma.calls as call
+      join retoma.batches as batch on batch.id = call.batch_id
+     where call.id = %(id)s::bigint
+       for no key update of batch
+),
