@@ -1,12 +1,15 @@
 """retoma db: the tables up and down, and what is said when the database cannot be used."""
 
 import json
+import re
 
 import psycopg
 import pytest
 
+from retoma import Settings, migrate
 from retoma.database import check_version
 from retoma.errors import DatabaseTooOld
+from retoma.migrate import HEAD
 
 from .conftest import PROGRAM, Command, Run
 
@@ -79,6 +82,98 @@ def test_tables_of_another_revision_are_refused(run: Run, psql: psycopg.Connecti
     assert "are at revision 0000, and this program needs" in ran.stderr
 
 
+def newer(psql: psycopg.Connection, *, serves: str | None) -> str:
+    """Have the tables be those of the program after this one, which say whom they serve."""
+    revision = f"{int(HEAD) + 1:04d}"
+    psql.execute(f"update retoma.alembic_version set version_num = '{revision}'")
+    said = "null" if serves is None else f"'serves {serves}'"
+    psql.execute(f"comment on table retoma.alembic_version is {said}")
+    return revision
+
+
+@pytest.mark.parametrize("serves", ["0001", HEAD])
+def test_newer_tables_that_serve_this_program_are_used(run: Run, psql: psycopg.Connection, serves: str) -> None:
+    revision = newer(psql, serves=serves)
+
+    assert run("job", "list").exit_code == 0
+    status = run("db", "status", "--json")
+    assert status.exit_code == 0
+    assert json.loads(status.stdout) == {"current": revision, "head": HEAD, "serves": serves, "ready": True}
+    upgraded = run("db", "upgrade")
+    assert upgraded.exit_code == 0
+    assert (
+        upgraded.stderr == f"The tables are at revision {revision}, newer than this version needs, and serve it too.\n"
+    )
+    assert f"revision {revision}, newer than this version needs ({HEAD}), and serves it" in run("doctor").stdout
+
+
+@pytest.mark.parametrize("serves", [f"{int(HEAD) + 1:04d}", None], ids=["raised", "unsaid"])
+@pytest.mark.parametrize("args", ["job list", "db status", "db upgrade", "worker"])
+def test_newer_tables_that_do_not_serve_this_program_are_refused(
+    run: Run, psql: psycopg.Connection, serves: str | None, args: str
+) -> None:
+    revision = newer(psql, serves=serves)
+
+    ran = run(*args.split())
+
+    assert ran.exit_code == 2
+    found = f"The Retoma tables are at revision {revision}, and this program needs {HEAD};"
+    assert ran.stderr.splitlines() == [
+        f"{found} they serve programs from {revision} on.",
+        f"Try: Use a newer version of Retoma, or with it 'retoma db downgrade --to {HEAD}'.",
+    ]
+
+
+def test_tables_of_a_newer_program_are_not_taken_down_by_an_older_one(run: Run, psql: psycopg.Connection) -> None:
+    revision = newer(psql, serves="0001")
+
+    ran = run("db", "downgrade", "--to", "base", "--yes")
+
+    assert ran.exit_code == 2
+    assert f"are at revision {revision}, and this program knows them up to {HEAD}." in ran.stderr
+    assert psql.execute("select count(*) from retoma.jobs").fetchone() == (0,)
+
+
+def test_an_upgrade_that_gets_no_lock_says_who_has_it_and_leaves_nothing_half_done(
+    run_on_nothing: Run, empty_database_url: str
+) -> None:
+    run_on_nothing("db", "upgrade", "--to", "0002")
+    there = tables(empty_database_url)
+
+    with psycopg.connect(empty_database_url, application_name="nightly backup") as holder:
+        holder.execute("lock table retoma.jobs in access share mode")
+        ran = run_on_nothing("db", "upgrade", "--tries", "1")
+        pid = holder.info.backend_pid
+
+    assert ran.exit_code == 2
+    said, next = ran.stderr.splitlines()
+    assert re.fullmatch(
+        r"Revision 0003 was tried once and did not happen: retoma\.jobs is held by "
+        rf"pid {pid} \(nightly backup, idle in transaction for \d+ s\)\.",
+        said,
+    )
+    assert f"pg_terminate_backend({pid})" in next
+    assert tables(empty_database_url) == there
+    assert json.loads(run_on_nothing("db", "status", "--json").stdout)["current"] == "0002"
+
+
+def test_upgrades_at_the_same_time_tell_whom_they_wait_for_and_all_end_well(
+    command: Command, empty_database_url: str
+) -> None:
+    with psycopg.connect(empty_database_url) as holder:
+        pid = holder.info.backend_pid
+        holder.execute("select pg_advisory_xact_lock(%s)", [migrate._LOCK])
+        waiting = [command.start("db", "upgrade", DATABASE_URL=empty_database_url) for _ in range(2)]
+        told = [each.stderr.readline() for each in waiting if each.stderr]
+
+    assert len(told) == 2
+    for said in told:
+        assert said.startswith("Changing the tables waits: the right to change the tables is held by")
+        assert f"pid {pid} (idle in transaction" in said
+    assert [each.wait(timeout=60) for each in waiting] == [0, 0]
+    assert migrate.status(empty_database_url, Settings.load()).ready
+
+
 def test_the_tables_go_up_down_and_up_again(run_on_nothing: Run, empty_database_url: str) -> None:
     run = run_on_nothing
 
@@ -126,6 +221,23 @@ def test_the_printed_sql_does_what_an_upgrade_does(
 
         connection.execute(down.stdout)
     assert tables(empty_database_url) <= {"alembic_version"}
+
+
+def test_the_printed_sql_changes_nothing_on_tables_of_another_revision(
+    run_on_nothing: Run, empty_database_url: str
+) -> None:
+    run_on_nothing("db", "upgrade", "--to", "0002")
+    there = tables(empty_database_url)
+    revisions = run_on_nothing("db", "sql", "--from", "0004").stdout.split("BEGIN;")[1:]
+
+    with psycopg.connect(empty_database_url, autocommit=True) as connection:
+        for revision in revisions:  # as a program does that goes on after an error
+            with pytest.raises(psycopg.errors.RaiseException, match="The tables are not at revision"):
+                connection.execute(f"begin; {revision}")
+            connection.execute("rollback")
+
+    assert revisions
+    assert tables(empty_database_url) == there
 
 
 def test_the_real_command_upgrades_a_real_database(command: Command, empty_database_url: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -19,10 +19,21 @@ def db() -> None:
     """The tables: bring them up or down, or print the SQL that would."""
 
 
+def _tries(command: Callable[..., None]) -> Callable[..., None]:
+    return click.option(
+        "--tries",
+        type=click.IntRange(min=1),
+        default=20,
+        show_default=True,
+        help="How often to try for a lock on a table that is in use; each waits 2 seconds at most.",
+    )(command)
+
+
 @db.command()
 @click.option("--to", metavar="REVISION", default="head", help="Stop at this revision instead of the newest.")
-def upgrade(to: str) -> None:
-    """Bring the tables up to what this version of Retoma needs.
+@_tries
+def upgrade(to: str, *, tries: int) -> None:
+    """Bring the tables up to what this version of Retoma needs, while workers go on.
 
     Does nothing when they are there already. Several at the same time wait for each other.
     """
@@ -30,9 +41,12 @@ def upgrade(to: str) -> None:
 
     with _database() as (url, settings):
         before = migrate.status(url, settings).current
-        migrate.upgrade(url, settings, to=to)
-        after = migrate.status(url, settings).current
-    if before == after:
+        migrate.upgrade(url, settings, to=to, tries=tries, tell=show.talk)
+        now = migrate.status(url, settings)
+    after = now.current
+    if now.newer:
+        show.talk(f"The tables are at revision {after}, newer than this version needs, and serve it too.")
+    elif before == after:
         show.talk(f"The tables are at revision {after or 'base'} already.")
     else:
         show.talk(f"The tables went from {before or 'nothing'} to revision {after or 'base'}.")
@@ -41,7 +55,8 @@ def upgrade(to: str) -> None:
 @db.command()
 @click.option("--to", metavar="REVISION", required=True, help="The revision to go back to; 'base' removes all.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-def downgrade(to: str, *, yes: bool) -> None:
+@_tries
+def downgrade(to: str, *, yes: bool, tries: int) -> None:
     """Take the tables back to an earlier revision. What they hold may be lost."""
     import sys
 
@@ -58,7 +73,7 @@ def downgrade(to: str, *, yes: bool) -> None:
         question = f"Go from revision {before or 'base'} back to {to}, and delete what it added?"
         if not yes and not click.confirm(question, err=True):
             raise ConfigurationError("Nothing was changed.")
-        migrate.downgrade(url, settings, to=to)
+        migrate.downgrade(url, settings, to=to, tries=tries, tell=show.talk)
         after = migrate.status(url, settings).current
     show.talk(f"The tables went from {before or 'nothing'} to {after or 'nothing'}.")
 
@@ -79,12 +94,15 @@ def sql(start: str, *, down: bool) -> None:
 @db.command()
 @show.as_json
 def status(*, as_json: bool) -> None:
-    """Show the revision of the tables, and the one that is needed. The exit code is 2 when they differ."""
+    """Show the revision of the tables, and the one that is needed.
+
+    The exit code is 2 when this version cannot work with them: older ones, or newer ones that do not serve it.
+    """
     from retoma import migrate
 
     with _database() as (url, settings):
         found = migrate.status(url, settings)
-    said = {"current": found.current, "head": found.head, "ready": found.ready}
+    said = {"current": found.current, "head": found.head, "serves": found.serves, "ready": found.ready}
     if as_json:
         show.print_json(said)
     else:
@@ -110,6 +128,7 @@ def _database() -> Iterator[tuple[str, Settings]]:
 @contextmanager
 def _revisions() -> Iterator[None]:
     """Say in our own words that there is no such revision."""
+    from alembic.script.revision import RevisionError
     from alembic.util import CommandError
 
     from retoma.errors import ConfigurationError
@@ -117,5 +136,5 @@ def _revisions() -> Iterator[None]:
 
     try:
         yield
-    except CommandError as error:
+    except (CommandError, RevisionError) as error:
         raise ConfigurationError(f"{error}.", next=f"The newest revision is {HEAD}, the oldest is 'base'.") from None

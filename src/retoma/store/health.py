@@ -1,8 +1,8 @@
-"""How the database is doing, as a query."""
+"""How the database is doing, as queries."""
 
 from __future__ import annotations
 
-from retoma.model import Health
+from retoma.model import Health, Holder
 from retoma.query import Query, load
 
 SQL = load("retoma.store.queries", "health.sql")
@@ -10,3 +10,7 @@ SQL = load("retoma.store.queries", "health.sql")
 
 def look() -> Query[Health]:
     return Query(SQL["look"], Health)
+
+
+def holders(pid: int) -> Query[Holder]:
+    return Query(SQL["holders"], Holder, {"pid": pid})

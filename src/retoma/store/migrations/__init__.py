@@ -1,10 +1,50 @@
-"""Schema revisions: a small Python file for Alembic, and beside it the SQL, up and down."""
+"""Schema revisions: a small Python file for Alembic, and beside it the SQL, up and down.
 
+A revision says with ``serves`` which programs its tables serve: those that need that revision or a later one. As long
+as a revision only adds, that stays what it was before.
+"""
+
+import re
 from pathlib import Path
+
+LOCK_SECONDS = 2
+"""How long a statement waits for a lock, and everybody behind it for the statement. More than PostgreSQL's
+``deadlock_timeout``, because that is when an automatic vacuum that stands in the way is told to leave."""
+
+_GUARD = """do $$ begin
+    if (select version_num from retoma.alembic_version) is distinct from '{0}' then
+        raise exception 'The tables are not at revision {0}.';
+    end if;
+end $$"""
 
 
 def run(revision_file: str, way: str) -> None:
-    """Run the SQL file that belongs to a revision; *way* is 'up' or 'down'."""
+    """Run the SQL file that belongs to a revision; *way* is 'up' or 'down'.
+
+    One that builds or drops indexes ``concurrently`` is run statement by statement without a transaction, for that is
+    the only way; it blocks nobody, so it may wait as long as it has to.
+    """
     from alembic import op  # noqa: PLC0415 - only there while Alembic runs
 
-    op.execute(Path(revision_file).with_suffix(f".{way}.sql").read_text(encoding="utf-8").replace("%", "%%"))
+    context = op.get_context()
+    assert context.script is not None
+    file = Path(revision_file)
+    revision = context.script.get_revision(file.name.partition("_")[0])
+    before = revision.revision if way == "down" else revision.down_revision
+    if context.as_sql and before is not None:
+        # Whoever runs what was printed may not stop at an error; then the revisions after it must not happen either.
+        op.execute(_GUARD.format(before))
+    text = file.with_suffix(f".{way}.sql").read_text(encoding="utf-8").replace("%", "%%")
+    if statements := _concurrent(text):
+        with context.autocommit_block():
+            for statement in statements:
+                op.execute(statement)
+    else:
+        op.execute(f"set local lock_timeout = '{LOCK_SECONDS}s'")
+        op.execute(text)
+
+
+def _concurrent(text: str) -> list[str]:
+    """The statements of a file that builds indexes without a transaction; of any other none."""
+    bare = re.sub(r"--.*", "", text)
+    return [each.strip() for each in bare.split(";") if each.strip()] if re.search(r"\bconcurrently\b", bare) else []

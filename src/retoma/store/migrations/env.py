@@ -1,4 +1,4 @@
-"""How Alembic runs our revisions: on the connection it is given, or as text."""
+"""How Alembic runs our revisions: on the connection it is given, or as text. Each is a transaction of its own."""
 
 from typing import Any
 
@@ -6,7 +6,24 @@ from alembic import context
 
 config = context.config
 connection = config.attributes.get("connection")
-options: dict[str, Any] = {"version_table": "alembic_version", "version_table_schema": "retoma"}
+
+
+def mark(*, ctx: Any, heads: set[str], **_: Any) -> None:
+    """Write beside the revision which programs its tables serve, for those that do not know it."""
+    said = "null"
+    for revision in heads:
+        module = context.script.get_revision(revision).module
+        # One that says nothing serves only the programs that know it.
+        said = f"'serves {getattr(module, 'serves', revision)}'"
+    ctx.execute(f"comment on table retoma.alembic_version is {said}")
+
+
+options: dict[str, Any] = {
+    "version_table": "alembic_version",
+    "version_table_schema": "retoma",
+    "transaction_per_migration": True,
+    "on_version_apply": mark,
+}
 
 if context.is_offline_mode():
     context.configure(url=config.attributes["url"], literal_binds=True, **options)

@@ -4,6 +4,7 @@ from retoma.store.migrations import run
 
 revision = ${repr(up_revision)}
 down_revision = ${repr(down_revision)}
+serves = "0001"
 
 
 def upgrade() -> None:

@@ -1,4 +1,4 @@
--- How the database is doing, for the doctor.
+-- How the database is doing, for the doctor; and who is in the way of an upgrade.
 
 -- name: look
 -- One look at what can make a queue slow or unsafe. Reads statistics and settings, takes no lock that matters.
@@ -54,3 +54,21 @@ select current_setting('server_version') as version,
        (select count(*) from retoma.jobs as job where job.state = 'failed') as failed_jobs
   from (select 1) as here
   left join pg_stat_user_tables as jobs on jobs.schemaname = 'retoma' and jobs.relname = 'jobs';
+
+-- name: holders
+-- What a session waits for, and who has it, or stands before it in the line for it. A prepared transaction has the
+-- number 0. How long somebody's transaction lasts is shown to those who may know.
+select distinct
+       case when wanted.locktype = 'advisory' then 'the right to change the tables'
+            else coalesce(space.nspname || '.' || class.relname, 'a lock (' || wanted.locktype || ')') end as what,
+       blocking.pid,
+       nullif(holder.application_name, '') as name,
+       holder.state,
+       extract(epoch from now() - holder.xact_start)::float8 as seconds
+  from pg_locks as wanted
+ cross join lateral unnest(pg_blocking_pids(wanted.pid)) as blocking (pid)
+  left join pg_class as class on class.oid = wanted.relation
+  left join pg_namespace as space on space.oid = class.relnamespace
+  left join pg_stat_activity as holder on holder.pid = blocking.pid
+ where wanted.pid = %(pid)s::integer and not wanted.granted
+ order by blocking.pid;

@@ -4,6 +4,7 @@ from retoma.store.migrations import run
 
 revision = "0001"
 down_revision = None
+serves = "0001"
 
 
 def upgrade() -> None:

@@ -4,6 +4,7 @@ from retoma.store.migrations import run
 
 revision = "0003"
 down_revision = "0002"
+serves = "0001"
 
 
 def upgrade() -> None:

@@ -51,8 +51,6 @@ create index calls_of_job on retoma.calls (job_id);
 create index calls_of_batch on retoma.calls (batch_id, id) where batch_id is not null;
 create index calls_in_doubt on retoma.calls (id) where state in ('open', 'doubtful');
 
-alter table retoma.batches add column reserved numeric not null default 0;
-
 create table retoma.prices (
     provider         text not null,
     model            text not null,
@@ -87,3 +85,6 @@ create table retoma.permits (
     taken            integer not null,
     primary key (name, worker_id)
 );
+
+-- Last, because it locks a table that is in use.
+alter table retoma.batches add column reserved numeric not null default 0;

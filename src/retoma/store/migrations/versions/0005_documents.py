@@ -4,6 +4,7 @@ from retoma.store.migrations import run
 
 revision = "0005"
 down_revision = "0004"
+serves = "0001"
 
 
 def upgrade() -> None:

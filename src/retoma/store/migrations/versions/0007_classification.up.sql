@@ -79,7 +79,7 @@ create table retoma.project_documents (
 );
 
 create table retoma.executions (
-    batch_id         bigint primary key references retoma.batches on delete cascade,
+    batch_id         bigint primary key,
     project_id       bigint not null references retoma.projects,
     settings_hash    text not null,
     created_at       timestamptz not null default now(),
@@ -127,3 +127,7 @@ create table retoma.classifications (
 create index classifications_known on retoma.classifications (project_id, sha256, settings_hash)
     where processed_at is not null;
 create index classifications_of_document on retoma.classifications (document_id);
+
+-- Last, because it locks a table that is in use.
+alter table retoma.executions add constraint executions_batch_id_fkey
+    foreign key (batch_id) references retoma.batches on delete cascade;
