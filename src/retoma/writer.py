@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 
 async def see_through(future: asyncio.Future[T]) -> T:
@@ -59,3 +60,31 @@ class GroupCommit(Generic[T]):
         """Come back when everything has been written."""
         while self._busy is not None:
             await asyncio.wait([self._busy])
+
+
+class Together(Generic[T, R]):
+    """What many want at the same moment is done for all of them at once, and each gets its own result. *do* gets at
+    most *most* at a time and gives their results in the same order; when it fails, it fails for all of them.
+    """
+
+    def __init__(self, do: Callable[[list[T]], Awaitable[Sequence[R]]], *, most: int = 100) -> None:
+        self._do = do
+        self._wanted: GroupCommit[tuple[T, asyncio.Future[R]]] = GroupCommit(self._done, most=most)
+
+    async def __call__(self, each: T) -> R:
+        """What became of *each*; who goes away meanwhile does not keep it from being done."""
+        result: asyncio.Future[R] = asyncio.get_running_loop().create_future()
+        self._wanted.put((each, result))
+        return await result
+
+    async def _done(self, batch: list[tuple[T, asyncio.Future[R]]]) -> None:
+        try:
+            results = await self._do([each for each, _ in batch])
+        except Exception as error:  # noqa: BLE001 - told to everybody who waits
+            for _, waiting in batch:
+                if not waiting.done():
+                    waiting.set_exception(error)
+            return
+        for (_, waiting), result in zip(batch, results, strict=True):
+            if not waiting.done():
+                waiting.set_result(result)

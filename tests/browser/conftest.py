@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -81,13 +81,13 @@ def house(open_house: Open, given: dict[type, object]) -> House:
 
 
 @contextmanager
-def working(settings: Settings, given: dict[type, object]) -> Iterator[None]:
+def working(settings: Settings, given: dict[type, object], pipelines: Iterable[Any] = PIPELINES) -> Iterator[None]:
     """A worker that does what there is to do, again and again."""
     over = threading.Event()
 
     def work() -> None:
         while not over.wait(0.2):
-            asyncio.run(drain(Retoma(settings=settings, pipelines=PIPELINES, providers=given)))
+            asyncio.run(drain(Retoma(settings=settings, pipelines=pipelines, providers=given)))
 
     thread = threading.Thread(target=work)
     thread.start()

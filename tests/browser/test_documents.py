@@ -130,6 +130,24 @@ def test_a_failed_document_is_processed_again_at_the_press_of_a_button(
         expect(row(page, "quebrado.pdf").locator(".badge")).to_have_text("Falhou")
 
 
+def test_a_document_that_is_done_again_between_two_looks_is_shown_as_done(
+    house: House, given: dict[type, object], visit: Visit
+) -> None:
+    sent(house)
+    page = visit(f"{house.url}/documents")
+    badge = row(page, "contrato.txt").locator(".badge")
+    expect(badge).to_have_text("Enviado")
+    work(house, given)
+    expect(badge).to_have_text("Concluído")
+    row(page, "contrato.txt").locator("[data-expand]").click()
+
+    page.get_by_role("button", name="Reprocessar").click()
+    expect(badge).to_have_text("Enviado")
+    work(house, given)
+
+    expect(badge).to_have_text("Concluído")
+
+
 def test_a_row_unfolds_to_preview_fields_and_what_may_be_done(
     house: House, given: dict[type, object], visit: Visit
 ) -> None:

@@ -150,9 +150,10 @@ class TestTake:
             with pytest.raises(StoreFull, match="No space left"):
                 await taken.take("a.txt", pieces(b"um texto"), kinds=KINDS)
         with monkeypatch.context() as patch:
-            patch.setattr("retoma.pipelines.files._scratch", lambda: Path("/dev/full").open("r+b", buffering=0))  # noqa: SIM115
+            # What is short is never written there.
+            patch.setattr("tempfile.TemporaryFile", lambda: Path("/dev/full").open("r+b", buffering=0))  # noqa: SIM115
             with pytest.raises(StoreFull, match="No space left"):
-                await taken.take("a.txt", pieces(b"um texto"), kinds=KINDS)
+                await taken.take("a.txt", pieces(b"um texto " * 100_000), kinds=KINDS)
 
     async def test_a_store_that_does_not_answer_leaves_a_loose_row_that_is_swept(
         self, app: Retoma, psql: psycopg.Connection

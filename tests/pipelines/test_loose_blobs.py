@@ -24,14 +24,14 @@ def age(psql: psycopg.Connection) -> None:
 
 class TestAnnounce:
     def test_a_name_is_announced_once(self, psql: psycopg.Connection) -> None:
-        assert ask(psql, loose_blobs.announce("a")) == ["a"]
+        assert ask(psql, loose_blobs.announce(["a"])) == ["a"]
         with pytest.raises(psycopg.errors.UniqueViolation):
-            ask(psql, loose_blobs.announce("a"))
+            ask(psql, loose_blobs.announce(["a"]))
 
 
 class TestOwn:
     def test_what_is_owned_is_not_loose(self, psql: psycopg.Connection) -> None:
-        ask(psql, loose_blobs.announce("a"))
+        ask(psql, loose_blobs.announce(["a"]))
 
         assert ask(psql, loose_blobs.own("a")) == ["a"]
         assert ask(psql, loose_blobs.own("a")) == []
@@ -49,9 +49,9 @@ class TestDisown:
 class TestGiveUp:
     def test_only_what_is_old_and_in_nobody_s_hands(self, psql: psycopg.Connection, database_url: str) -> None:
         for name in ("a", "b"):
-            ask(psql, loose_blobs.announce(name))
+            ask(psql, loose_blobs.announce([name]))
         age(psql)
-        ask(psql, loose_blobs.announce("young"))
+        ask(psql, loose_blobs.announce(["young"]))
 
         with psycopg.connect(database_url) as other:
             ask(other, loose_blobs.own("a"))  # not committed: it is somebody's
@@ -65,7 +65,7 @@ class TestGiveUp:
 
     def test_no_more_than_so_many_at_a_time(self, psql: psycopg.Connection) -> None:
         for number in range(5):
-            ask(psql, loose_blobs.announce(str(number)))
+            ask(psql, loose_blobs.announce([str(number)]))
         age(psql)
 
         assert len(ask(psql, loose_blobs.give_up(DAY, limit=3))) == 3
@@ -73,7 +73,7 @@ class TestGiveUp:
 
 class TestForget:
     def test_only_what_was_given_up_is_forgotten(self, psql: psycopg.Connection) -> None:
-        ask(psql, loose_blobs.announce("a"))
+        ask(psql, loose_blobs.announce(["a"]))
         ask(psql, loose_blobs.disown("b"))
 
         assert ask(psql, loose_blobs.forget(["a", "b", "c"])) == ["b"]

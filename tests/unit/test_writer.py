@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from retoma.writer import GroupCommit, see_through
+from retoma.writer import GroupCommit, Together, see_through
 
 
 class Statements:
@@ -127,3 +127,48 @@ async def test_who_is_cancelled_while_seeing_through_still_waits_until_it_is_don
 
     with pytest.raises(asyncio.CancelledError):
         await waiting
+
+
+async def test_what_many_want_at_once_is_done_at_once_and_each_gets_its_own() -> None:
+    done: list[list[int]] = []
+
+    async def double(numbers: list[int]) -> list[int]:
+        done.append(numbers)
+        await asyncio.sleep(0)
+        return [2 * number for number in numbers]
+
+    together = Together(double, most=3)
+
+    assert await asyncio.gather(*map(together, range(5))) == [0, 2, 4, 6, 8]
+    assert done == [[0, 1, 2], [3, 4]]
+
+
+async def test_a_failure_is_told_to_everybody_of_its_group_and_to_nobody_else() -> None:
+    async def refuse_one(numbers: list[int]) -> list[int]:
+        if 1 in numbers:
+            raise ValueError("one")
+        return numbers
+
+    together = Together(refuse_one, most=2)
+
+    first, second, third = await asyncio.gather(*map(together, (0, 1, 2)), return_exceptions=True)
+    assert (str(first), str(second), third) == ("one", "one", 2)
+    assert await together(3) == 3
+
+
+async def test_who_goes_away_does_not_keep_the_others_from_their_results() -> None:
+    gate = asyncio.Event()
+
+    async def slowly(numbers: list[int]) -> list[int]:
+        await gate.wait()
+        return numbers
+
+    together = Together(slowly)
+    impatient, patient = asyncio.create_task(together(1)), asyncio.create_task(together(2))
+    await asyncio.sleep(0.01)
+    impatient.cancel()
+    gate.set()
+
+    assert await patient == 2
+    with pytest.raises(asyncio.CancelledError):
+        await impatient

@@ -74,10 +74,10 @@ def serving(app: Retoma, *, host: str = "127.0.0.1", allow_hosts: tuple[str, ...
 
 
 @contextmanager
-def hosting(site: FastAPI) -> Iterator[str]:
-    """The address of an application of somebody's own, as they would run it."""
+def hosting(site: FastAPI, **options: Any) -> Iterator[str]:
+    """The address of an application of somebody's own, as they would run it: *options* are uvicorn's."""
     listening = listen("127.0.0.1", 0)
-    server = uvicorn.Server(uvicorn.Config(site, lifespan="on", log_config=None, ws="none"))
+    server = uvicorn.Server(uvicorn.Config(site, lifespan="on", log_config=None, ws="none", **options))
     thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[listening])))
     thread.start()
     try:

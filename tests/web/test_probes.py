@@ -58,6 +58,17 @@ def test_with_tables_of_another_version_it_is_not_ready(house: House, psql: psyc
     assert house.client.get("/livez").status_code == 200
 
 
+def test_newer_tables_that_are_put_under_it_leave_it_ready_for_as_long_as_they_serve_it(
+    house: House, psql: psycopg.Connection
+) -> None:
+    psql.execute("update retoma.alembic_version set version_num = '9000'")
+
+    assert house.client.get("/readyz").status_code == 200
+
+    psql.execute("comment on table retoma.alembic_version is 'serves 9000'")
+    assert code(house.client.get("/readyz")) == (503, "schema_mismatch")
+
+
 def test_with_no_free_connection_it_is_not_ready(house: House, psql: psycopg.Connection) -> None:
     id = house.enqueue("double", 1)
     with ThreadPoolExecutor(10) as pool:

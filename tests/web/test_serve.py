@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx2
+import psutil
 import psycopg
 import pytest
 
@@ -125,6 +126,68 @@ def test_a_request_that_is_under_way_when_the_server_is_told_to_stop_is_answered
     assert process.wait(timeout=30) == 0
 
 
+def servers_of(parent: subprocess.Popen[str]) -> list[psutil.Process]:
+    """Both of them, as soon as they are there."""
+    while len(found := psutil.Process(parent.pid).children()) < 2:
+        time.sleep(0.02)
+    return found
+
+
+def test_each_of_several_server_processes_answers_and_all_end_with_the_one_that_started_them(shell: Shell) -> None:
+    parent, url, _ = shell.start("serve", "--app", "program:app", "--port", "0", "--processes", "2")
+    servers = servers_of(parent)
+
+    for asleep in servers:
+        asleep.suspend()
+        answer = httpx2.post(f"{url}/api/v1/jobs", json={"pipeline": "double", "input": 21}, timeout=60)
+        asleep.resume()
+        assert answer.status_code == 202
+    parent.terminate()
+
+    assert parent.wait(timeout=30) == 0
+    psutil.wait_procs(servers, timeout=30)
+    assert not any(each.is_running() for each in servers)
+    assert not lets_in(int(url.rpartition(":")[2]))
+
+
+def test_a_server_process_that_is_killed_is_replaced_and_the_other_answers_meanwhile(shell: Shell) -> None:
+    parent, url, _ = shell.start("serve", "--app", "program:app", "--port", "0", "--processes", "2")
+    httpx2.get(f"{url}/livez", timeout=60).raise_for_status()
+    first = {each.pid for each in servers_of(parent)}
+
+    os.kill(next(iter(first)), signal.SIGKILL)
+    assert parent.stderr is not None
+    told = parent.stderr.readline()
+    now = {each.pid for each in servers_of(parent)}
+
+    assert "another takes its place" in told
+    assert len(now & first) == 1
+    httpx2.get(f"{url}/livez", timeout=60).raise_for_status()
+
+
+def test_server_processes_do_not_outlive_the_one_that_started_them(shell: Shell) -> None:
+    parent, url, _ = shell.start("serve", "--app", "program:app", "--port", "0", "--processes", "2")
+    httpx2.get(f"{url}/livez", timeout=60).raise_for_status()
+    servers = servers_of(parent)
+
+    parent.kill()
+
+    gone, left = psutil.wait_procs(servers, timeout=60)
+    assert (len(gone), left) == (2, [])
+
+
+def test_a_program_that_server_processes_cannot_load_is_told_once_and_ends_them(shell: Shell) -> None:
+    (shell.folder / "program.py").write_text(
+        PROGRAM + "import sys\nfrom retoma.errors import ConfigurationError\n"
+        "if '--socket' in sys.argv:\n    raise ConfigurationError('not here')\n"
+    )
+
+    ended = shell("serve", "--app", "program:app", "--port", "0", "--processes", "2")
+
+    assert ended.returncode == 2
+    assert "A server process could not start." in ended.stderr
+
+
 def test_serve_without_a_program_serves_the_ready_pipelines(shell: Shell) -> None:
     process, url, _ = shell.start("serve", "--port", "0")
 
@@ -136,6 +199,26 @@ def test_serve_without_a_program_serves_the_ready_pipelines(shell: Shell) -> Non
     assert (refused.status_code, refused.json()["code"]) == (422, "pipeline_unknown")
     assert pages == [200, 200, 200]
     assert process.wait(timeout=30) == 0
+
+
+@pytest.mark.parametrize("command", ["serve", "up"])
+def test_the_pages_that_there_are_are_told_with_their_addresses(shell: Shell, command: str) -> None:
+    ready, url, _ = shell.start(command, "--port", "0")
+    assert ready.stderr
+    told = [ready.stderr.readline().strip() for _ in range(2)]
+    (shell.folder / "program.py").write_text(
+        PROGRAM + "from retoma.pipelines import ALL, ready\n"
+        "own = ready()\napp = Retoma(pipelines=[*ALL[:1], double], providers=own.front.known)\n"
+    )
+    some, place, _ = shell.start(command, "--app", "program:app", "--port", "0")
+    assert some.stderr
+    only = some.stderr.readline().strip()
+
+    assert told == [f"Documents: {url}/documents", f"Classification: {url}/classificador/"]
+    for line in told:
+        page = httpx2.get(line.partition(": ")[2], headers={"Accept": "text/html"})
+        assert (page.status_code, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
+    assert only == f"Documents: {place}/documents"
 
 
 def test_a_port_that_is_taken_is_one_clear_line(shell: Shell) -> None:

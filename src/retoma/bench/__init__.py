@@ -60,11 +60,14 @@ async def _start_up(processes: int) -> float:
 async def noop_jobs(jobs: int, *, processes: int = 1, waiting: int = 0, batch: bool = False) -> Figures:
     """Jobs that do nothing, from the first claim to the last ending; *waiting* more are in the queue."""
     start_up = await _start_up(processes)
+    began = time.perf_counter()
     if batch:
         await app.batch(noop, range(jobs), name="noop")
     else:
         await _act(figures.preload(jobs + waiting))
+    loaded = time.perf_counter()
     await _quiet()
+    quiet = time.perf_counter()
     async with await psycopg.AsyncConnection.connect(app.database.url) as connection:
         backend = connection.info.backend_pid
         before, wal = server_cpu(backend), (await app.fetch(figures.written()))[0]
@@ -75,6 +78,8 @@ async def noop_jobs(jobs: int, *, processes: int = 1, waiting: int = 0, batch: b
     found = {
         "jobs": pace.jobs,
         "waiting": waiting,
+        "load_seconds": round(loaded - began, 1),
+        "vacuum_seconds": round(quiet - loaded, 1),
         "executors": processes,
         "per_second": round(pace.jobs / (pace.seconds or 1)),
         "worker_cpu_ms_per_job": round(1000 * (running.cpu_seconds - start_up) / pace.jobs, 4),
@@ -180,8 +185,8 @@ async def _quiet() -> None:
         await connection.execute("checkpoint")
 
 
-def plan(*, quick: bool) -> dict[str, Callable[[], Awaitable[Figures]]]:
-    """The measurements, in order; *quick* is a tenth of the work."""
+def plan(*, quick: bool, waiting: int | None = None) -> dict[str, Callable[[], Awaitable[Figures]]]:
+    """The measurements, in order; *quick* is a tenth of the work. *waiting* jobs lie behind those of the deep queue."""
     part = 10 if quick else 1
     deep = 1_000_000 // part
     return {
@@ -194,7 +199,7 @@ def plan(*, quick: bool) -> dict[str, Callable[[], Awaitable[Figures]]]:
         "pickup": lambda: pickup(200 // part),
         "durable_steps": lambda: durable_steps(1_000 // part),
         "recovery": lambda: recovery(10),
-        "noop_jobs_deep": lambda: noop_jobs(20_000 // part, waiting=deep),
+        "noop_jobs_deep": lambda: noop_jobs(20_000 // part, waiting=deep if waiting is None else waiting),
         "heartbeat": lambda: heartbeat(10_000),
         "noop_jobs_of_a_batch": lambda: noop_jobs(20_000 // part, batch=True),
         "batch_created": lambda: batches.created(100_000 // part),
@@ -207,8 +212,9 @@ def plan(*, quick: bool) -> dict[str, Callable[[], Awaitable[Figures]]]:
         "embedding": lambda: local.embedding(10 // part),
         "classification": lambda: local.classification(10 // part),
         "uploads": lambda: uploads.uploads(2_000 // part, busy=False),
-        "uploads_while_busy": lambda: uploads.uploads(2_000 // part, busy=True),
-        "uploads_paced_while_busy": lambda: uploads.uploads(1_000 // part, busy=True, pace=20),
+        "uploads_two_processes": lambda: uploads.uploads(2_000 // part, busy=False, processes=2),
+        "uploads_while_busy": lambda: uploads.uploads(2_000 // part, busy=True, processes=2),
+        "uploads_paced_while_busy": lambda: uploads.uploads(1_000 // part, busy=True, pace=100, processes=2),
         "documents": lambda: pipelines.documents(200 // part),
         "classified_documents": lambda: pipelines.classified(200 // part),
         "search": lambda: searching.by_index(100_000 // part, asked=200 // part),
@@ -216,13 +222,13 @@ def plan(*, quick: bool) -> dict[str, Callable[[], Awaitable[Figures]]]:
     }
 
 
-async def measure(names: list[str], *, quick: bool) -> Figures:
+async def measure(names: list[str], *, quick: bool, waiting: int | None) -> Figures:
     """Run the measurements called *names* (all, when none are) in a database that is emptied for each."""
     found: Figures = {"retoma": version("retoma"), "python": platform.python_version()}
     async with app:
         async with app.database.connection() as connection:
             found["postgresql"] = connection.info.server_version
-        for name, measurement in plan(quick=quick).items():
+        for name, measurement in plan(quick=quick, waiting=waiting).items():
             if names and name not in names:
                 continue
             await asyncio.to_thread(_clear)
@@ -234,7 +240,7 @@ async def measure(names: list[str], *, quick: bool) -> Figures:
     return found
 
 
-def main(*, only: tuple[str, ...] = (), quick: bool = False) -> None:
+def main(*, only: tuple[str, ...] = (), quick: bool = False, waiting: int | None = None) -> None:
     """Measure in a database of our own, and print JSON on standard output."""
     settings = Settings.load()
     url, server = reach(settings)
@@ -245,7 +251,7 @@ def main(*, only: tuple[str, ...] = (), quick: bool = False) -> None:
             connection.execute("create database retoma_bench")
         migrate.upgrade(name, settings)
         app.front.settings = settings.model_copy(update={"database_url": name})
-        found = asyncio.run(measure(list(only), quick=quick))
+        found = asyncio.run(measure(list(only), quick=quick, waiting=waiting))
         with psycopg.connect(url, autocommit=True) as connection:
             connection.execute("drop database if exists retoma_bench with (force)")
     finally:

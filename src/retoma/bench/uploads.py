@@ -32,10 +32,11 @@ _ACCEPTED = 202
 class Server:
     """A ``retoma serve`` for the ready pipelines, and what it used."""
 
-    def __init__(self, url: str, environment: dict[str, str]) -> None:
+    def __init__(self, url: str, environment: dict[str, str], processes: int) -> None:
         told = {**os.environ, **environment, "DATABASE_URL": url, "RETOMA_LOG_LEVEL": "error"}
         told.pop("RETOMA_API_KEY", None)
         command = [sys.executable, "-m", "retoma", "serve", "--app", PROGRAM, "--port", "0"]
+        command += ["--processes", str(processes)]
         self.cpu_seconds = 0.0
         # Into a file: a pipe that nobody reads would stop the server once it is full.
         log = Path(environment["RETOMA_HOME"], "server.log")
@@ -56,16 +57,16 @@ class Server:
 
 
 @contextmanager
-def served(here: House) -> Iterator[Server]:
-    """A server for as long as the block lasts."""
-    server = Server(here.app.database.url, here.environment)
+def served(here: House, processes: int = 1) -> Iterator[Server]:
+    """A server of so many processes, for as long as the block lasts."""
+    server = Server(here.app.database.url, here.environment, processes)
     try:
         yield server
     finally:
         server.stop()
 
 
-async def uploads(number: int, *, busy: bool, pace: float | None = None) -> Figures:
+async def uploads(number: int, *, busy: bool, pace: float | None = None, processes: int = 1) -> Figures:
     """Small files, each another, by *CALLERS* at once: each sends the next as soon as the last is answered, or all of
     them together *pace* in a second. When *busy*, an executor processes meanwhile what came in.
     """
@@ -77,17 +78,18 @@ async def uploads(number: int, *, busy: bool, pace: float | None = None) -> Figu
                 for which in range(_BUSY):
                     await here.receive(which)
                 await here.ended(1, since)
-            with served(here) as warming:  # what a server costs before its first upload
-                await _sent(warming, first=0, number=1)
-            server = stack.enter_context(served(here))
-            await _sent(server, first=1, number=1)
+            with served(here, processes) as warming:  # what a server costs before its first upload
+                await _sent(warming, first=0, number=processes)
+            server = stack.enter_context(served(here, processes))
+            await _sent(server, first=10, number=processes)
             since = await here.now()
             began = time.perf_counter()
-            waits = sorted(await _sent(server, first=2, number=number, pace=pace))
+            waits = sorted(await _sent(server, first=20, number=number, pace=pace))
             seconds = time.perf_counter() - began
             processed = (await here.ended(0, since)).jobs
     return {
         "uploads": number,
+        "server_processes": processes,
         "callers": min(CALLERS, number),
         **({} if pace is None else {"asked_per_second": pace}),
         "per_second": round(number / seconds, 1),

@@ -10,7 +10,13 @@ import click
 @click.option(
     "--quick", is_flag=True, help="A tenth of the work: minutes instead of half an hour, and rougher figures."
 )
-def bench(names: tuple[str, ...], *, quick: bool) -> None:
+@click.option(
+    "--waiting",
+    type=click.IntRange(0, 100_000_000),
+    metavar="JOBS",
+    help="How many jobs wait behind those of noop_jobs_deep, instead of a million; ten million take 7 GB.",
+)
+def bench(names: tuple[str, ...], *, quick: bool, waiting: int | None) -> None:
     """Measure queue, calls and the ready pipelines on this machine, and print the figures as JSON.
 
     Name FIGUREs to measure only these. Works in a database of its own on the server that is set.
@@ -20,4 +26,4 @@ def bench(names: tuple[str, ...], *, quick: bool) -> None:
     known = plan(quick=quick)
     if unknown := [name for name in names if name not in known]:
         raise click.UsageError(f"There is no figure {unknown[0]!r}; there are {', '.join(known)}.")
-    main(only=names, quick=quick)
+    main(only=names, quick=quick, waiting=waiting)

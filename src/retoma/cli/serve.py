@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import click
@@ -27,29 +30,63 @@ port_option = click.option(
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
 @port_option
 @click.option("--allow-host", "hosts", multiple=True, metavar="NAME", help="A name under which it may be called.")
-def serve(reference: str | None, host: str, port: int | None, hosts: tuple[str, ...]) -> None:
+@click.option("--processes", type=click.IntRange(min=1), default=1, show_default=True, help="Server processes.")
+@click.option("--socket", "descriptor", type=int, hidden=True)  # one of several processes is given where it listens
+def serve(
+    reference: str | None, host: str, port: int | None, hosts: tuple[str, ...], processes: int, descriptor: int | None
+) -> None:
     """Serve the API over HTTP until told to stop.
 
     Only this machine can reach it, unless --host says otherwise; then callers must hold a key (retoma key create, or
     RETOMA_API_KEY).
     """
+    import uvloop
+
     from retoma.find import find_app
-
-    app = find_app(door.reference_of(reference))
-    asyncio.run(_serve(app, host, USUAL_PORT if port is None else port, hosts))
-
-
-async def _serve(app: Retoma, host: str, port: int, hosts: tuple[str, ...]) -> None:
     from retoma.telemetry.logs import log_to_stderr
 
-    web = server()
+    where = door.reference_of(reference)
+    app = find_app(where)
     log_to_stderr(level=app.settings.log_level, format=app.settings.log_format)
-    with web.listen(host, port) as listening:
-        async with app:
-            who = await web.guard(app, listening)
-            show.talk(f"The API is at {web.url_of(listening)}/api/v1. {who} Ctrl-C ends.")
-            async with web.served(app, listening, allow_hosts=hosts):
-                await _told_to_stop()
+    if descriptor is not None:
+        uvloop.run(_one_of_several(app, descriptor, hosts))
+        return
+    with server().listen(host, USUAL_PORT if port is None else port) as listening:
+        arguments = ["--app", where, *(f"--allow-host={name}" for name in hosts)]
+        uvloop.run(_serve(app, listening, hosts, processes, arguments))
+
+
+async def _serve(
+    app: Retoma, listening: socket.socket, hosts: tuple[str, ...], processes: int, arguments: list[str]
+) -> None:
+    web, stop = server(), asyncio.Event()
+    async with app:
+        who = await web.guard(app, listening)
+        show.talk(f"The API is at {web.url_of(listening)}/api/v1. {who} Ctrl-C ends.")
+        for line in web.pages_of(app, listening):
+            show.talk(line)
+        with _told_to_stop(stop):
+            if processes == 1:
+                async with web.served(app, listening, allow_hosts=hosts):
+                    await stop.wait()
+            else:
+                from retoma.web.several import serve_together
+
+                await serve_together(processes, listening, arguments, stop=stop, tell=show.talk)
+
+
+async def _one_of_several(app: Retoma, descriptor: int, hosts: tuple[str, ...]) -> None:
+    """Serve until standard input ends: then whoever started us says so, or is gone. Ctrl-C is for them."""
+    import os
+    import sys
+
+    stop = asyncio.Event()
+    with socket.socket(fileno=descriptor) as listening, _told_to_stop(asyncio.Event()):
+        async with app, server().served(app, listening, allow_hosts=hosts):
+            reading = sys.stdin.fileno()
+            os.set_blocking(reading, False)
+            asyncio.get_running_loop().add_reader(reading, stop.set)
+            await stop.wait()
 
 
 def server() -> ModuleType:
@@ -65,14 +102,20 @@ def server() -> ModuleType:
     return serving
 
 
-async def _told_to_stop() -> None:
-    told = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for each in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(each, told.set)
+@contextmanager
+def _told_to_stop(stop: asyncio.Event) -> Iterator[None]:
+    """Let SIGTERM and SIGINT set *stop* inside the block. Whoever tells us again does not want to wait."""
+    loop, signals = asyncio.get_running_loop(), (signal.SIGTERM, signal.SIGINT)
+
+    def told() -> None:
+        stop.set()
+        for each in signals:
+            loop.remove_signal_handler(each)
+
+    for each in signals:
+        loop.add_signal_handler(each, told)
     try:
-        await told.wait()
+        yield
     finally:
-        # Whoever tells us a second time does not want to wait.
-        for each in (signal.SIGTERM, signal.SIGINT):
+        for each in signals:
             loop.remove_signal_handler(each)

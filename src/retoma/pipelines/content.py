@@ -5,17 +5,19 @@ from __future__ import annotations
 import asyncio
 import shutil
 import struct
-import tempfile
 import unicodedata
 import zipfile
 from collections.abc import Collection
+from io import SEEK_END
 from pathlib import Path, PurePosixPath
+from typing import IO
 
 from retoma.errors import RetomaError
-from retoma.providers.local import detect, limits
+from retoma.providers.local import limits
 from retoma.providers.local.errors import DocumentDamaged, DocumentEmpty, DocumentEncrypted, DocumentUnreadable
 from retoma.providers.local.extract import why_not
-from retoma.providers.local.kinds import TEXTS
+from retoma.providers.local.kinds import TEXTS, detect_in
+from retoma.scratch import named
 
 MIME_TYPES = {
     "pdf": "application/pdf",
@@ -64,13 +66,12 @@ def clean_name(name: str) -> str:
     return kept or _NAMELESS
 
 
-def kind_of(path: Path, filename: str, kinds: Collection[str]) -> str:
-    """The kind of the file at *path*, one of *kinds*; raises FileRefused with *filename* in its words."""
+def kind_of(file: IO[bytes], filename: str, kinds: Collection[str]) -> str:
+    """The kind of *file*, one of *kinds*; raises FileRefused with *filename* in its words."""
     try:
-        kind = detect(path)
+        kind = detect_in(file, filename)
     except DocumentUnreadable as error:
-        told = f"{filename}{error.message.removeprefix(path.name)}"
-        raise FileRefused(told, code=_code(path, error), next=error.next) from None
+        raise FileRefused(error.message, code=_code(file, error), next=error.next) from None
     said = PurePosixPath(filename).suffix.lstrip(".").lower()
     said = _OTHER_ENDINGS.get(said, said)
     if said in MIME_TYPES and said != kind and not (said in TEXTS and kind in TEXTS):
@@ -83,20 +84,22 @@ def kind_of(path: Path, filename: str, kinds: Collection[str]) -> str:
         allowed = ", ".join(sorted(kinds))
         raise FileRefused(f"{filename} is {kind}.", code="file_type_unsupported", next=f"Send one of {allowed}.")
     if kind in _ARCHIVES:
-        _check_archive(path, filename)
-    elif kind == "png" and b"IEND" not in _tail(path):
+        _check_archive(file, filename)
+    elif kind == "png" and b"IEND" not in _tail(file):
         raise _truncated(filename)
     return kind
 
 
-async def refuse_closed(path: Path, filename: str, kind: str) -> None:
+async def refuse_closed(file: IO[bytes], filename: str, kind: str) -> None:
     """Refuse a PDF that asks for a password or lacks its end. It is opened, in a child process, only when it looks like
     one of these: some have a password for printing alone, and of some that were cut off all pages are there.
     """
-    if kind != "pdf" or not await asyncio.to_thread(_looks_closed, path):
+    if kind != "pdf" or not _looks_closed(file):
         return
-    with tempfile.NamedTemporaryFile(prefix="retoma-", suffix=f".{kind}") as copy:  # a child finds it by its name
-        await asyncio.to_thread(shutil.copyfile, path, copy.name)
+    with named(suffix=f".{kind}") as copy:  # a child finds it by its name
+        file.seek(0)
+        await asyncio.to_thread(shutil.copyfileobj, file, copy)
+        copy.flush()
         found = await why_not(Path(copy.name), kind, timeout=_OPENING_SECONDS)
     match found:
         case DocumentEncrypted():
@@ -105,25 +108,25 @@ async def refuse_closed(path: Path, filename: str, kind: str) -> None:
             raise _truncated(filename)
 
 
-def _looks_closed(path: Path) -> bool:
-    with path.open("rb") as file:
-        head, tail = file.read(_TAIL), _tail(path)
+def _looks_closed(file: IO[bytes]) -> bool:
+    file.seek(0)
+    head, tail = file.read(_TAIL), _tail(file)
     return b"%%EOF" not in tail or b"/Encrypt" in tail or b"/Encrypt" in head
 
 
-def _code(path: Path, error: DocumentUnreadable) -> str:
+def _code(file: IO[bytes], error: DocumentUnreadable) -> str:
     if isinstance(error, DocumentEmpty):
         return "file_empty"
     if isinstance(error, DocumentEncrypted):
         return "file_encrypted"
-    with path.open("rb") as file:
-        cut = file.read(4) == b"PK\x03\x04"
-    return "file_truncated" if cut and _END_OF_ARCHIVE not in _tail(path) else "file_type_unsupported"
+    file.seek(0)
+    cut = file.read(4) == b"PK\x03\x04"
+    return "file_truncated" if cut and _END_OF_ARCHIVE not in _tail(file) else "file_type_unsupported"
 
 
-def _check_archive(path: Path, filename: str) -> None:
+def _check_archive(file: IO[bytes], filename: str) -> None:
     """Refuse what says of itself that it is too much; what lies is counted when it is read, in a child process."""
-    tail = _tail(path)
+    tail = _tail(file)
     end = tail.rfind(_END_OF_ARCHIVE)
     if end < 0 or len(tail) - end < 22:  # noqa: PLR2004 - the length of that record
         raise _truncated(filename)
@@ -131,11 +134,11 @@ def _check_archive(path: Path, filename: str) -> None:
     if directory > _DIRECTORY:  # so that nobody has to read it to know
         raise _bomb(filename, "lists more files than any document has")
     try:
-        with zipfile.ZipFile(path) as archive:
+        with zipfile.ZipFile(file) as archive:
             members = archive.infolist()
     except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
         raise _truncated(filename) from None
-    unpacked, packed = sum(each.file_size for each in members), max(1, path.stat().st_size)
+    unpacked, packed = sum(each.file_size for each in members), max(1, file.seek(0, SEEK_END))
     if len(members) > limits.MEMBERS:
         raise _bomb(filename, f"has {len(members):,} files in it, and {limits.MEMBERS:,} is the limit")
     if unpacked > limits.UNPACKED or (unpacked > limits.RATIO_FROM and unpacked > packed * limits.RATIO):
@@ -144,10 +147,9 @@ def _check_archive(path: Path, filename: str) -> None:
         raise _locked(filename)
 
 
-def _tail(path: Path) -> bytes:
-    with path.open("rb") as file:
-        file.seek(max(0, path.stat().st_size - _TAIL))
-        return file.read(_TAIL)
+def _tail(file: IO[bytes]) -> bytes:
+    file.seek(max(0, file.seek(0, SEEK_END) - _TAIL))
+    return file.read(_TAIL)
 
 
 def _locked(filename: str) -> FileRefused:

@@ -7,15 +7,15 @@ A blob belongs to a row of a pipeline. Until that row is committed, and from the
 from __future__ import annotations
 
 import asyncio
-import errno
 import hashlib
 import tempfile
-from collections.abc import AsyncIterable, AsyncIterator, Collection
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Collection
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from io import BytesIO
 from pathlib import Path
-from typing import IO
+from typing import IO, Self, TypeVar
 from uuid import uuid4
 
 from retoma.app import Retoma
@@ -24,6 +24,10 @@ from retoma.pipelines import loose_blobs
 from retoma.pipelines.content import MIME_TYPES, FileRefused, clean_name, kind_of, refuse_closed
 from retoma.providers import BlobStore, ProviderError
 from retoma.query import Query
+from retoma.scratch import named
+from retoma.writer import Together
+
+T = TypeVar("T")
 
 __all__ = ["LARGEST", "File", "FileRefused", "Files", "StoreDown", "StoreFull", "local_file", "read_from"]
 
@@ -31,8 +35,8 @@ LARGEST = 50_000_000
 """Bytes of one file, unless somebody says otherwise."""
 
 _PIECE = 1 << 20
+_SHORT = 1 << 17
 _FULL = 507  # what a store says when it has no room
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
 class StoreFull(RetomaError):
@@ -56,11 +60,14 @@ class File:
 
 
 class Files:
-    """Receives files into the blob store of an app, and lets go of them."""
+    """Receives files into the blob store of an app, and lets go of them. One of it serves many callers at once: what
+    they ask of the database at the same moment goes in one statement.
+    """
 
     def __init__(self, app: Retoma) -> None:
         self._app = app
         self.blobs: BlobStore = app.front.provider(BlobStore)  # type: ignore[type-abstract]
+        self._announced: Together[str, None] = Together(self._announce)
 
     async def take(
         self,
@@ -77,19 +84,22 @@ class Files:
         Raises FileRefused when the file is at fault, and StoreFull or StoreDown when we are. Never whole in memory.
         """
         name = clean_name(filename)
-        with _scratch() as spool:
-            size, sha256 = await _received(spool, content, name, most)
-            path = Path(f"/dev/fd/{spool.fileno()}")
-            kind = await asyncio.to_thread(kind_of, path, name, kinds)
+        with _Incoming() as came:
+            await _received(came, content, name, most)
+            kind = await came.look(lambda file: kind_of(file, name, kinds))
             if opens:
-                await refuse_closed(path, name, kind)
+                await refuse_closed(came.file, name, kind)
             blob = _new_name()
-            await self._app.fetch(loose_blobs.announce(blob))
+            await self._announced(blob)
             try:
-                await self.blobs.put(blob, _pieces(spool))
+                await self.blobs.put(blob, came.pieces())
             except ProviderError as error:
                 raise _told(error) from error
-        return File(filename=name, kind=kind, mime_type=MIME_TYPES[kind], size=size, sha256=sha256, blob=blob)
+        return File(filename=name, kind=kind, mime_type=MIME_TYPES[kind], size=came.size, sha256=came.sha256, blob=blob)
+
+    async def _announce(self, blobs: list[str]) -> list[None]:
+        await self._app.fetch(loose_blobs.announce(blobs))
+        return [None] * len(blobs)
 
     def keep(self, file: File) -> Query[str]:
         """For the transaction that inserts the owner; no row comes back when the blob was swept away meanwhile."""
@@ -142,7 +152,7 @@ async def local_file(blobs: BlobStore, blob: str, kind: str) -> AsyncIterator[Pa
     if hasattr(blobs, "path"):
         yield blobs.path(blob)
         return
-    with tempfile.NamedTemporaryFile(prefix="retoma-", suffix=f".{kind}") as copy:
+    with named(suffix=f".{kind}") as copy:
         async with blobs.open(blob) as pieces:
             async for piece in pieces:
                 await asyncio.to_thread(copy.write, piece)
@@ -156,49 +166,81 @@ def _new_name() -> str:
     return f"files/{name[:2]}/{name}"
 
 
-def _scratch() -> IO[bytes]:
-    """A file without a name: the system frees it even if we are killed."""
+class _Incoming:
+    """What comes: in memory while it is short, else in a file without a name, which the system frees even if we are
+    killed.
+    """
+
+    def __init__(self) -> None:
+        self.file: IO[bytes] = BytesIO()
+        self.size = 0
+        self._digest = hashlib.sha256()
+        self._waiting = bytearray()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.file.close()
+
+    @property
+    def short(self) -> bool:
+        """Whether it is so short that a visit to a thread would take longer than what is done there."""
+        return self.size <= _SHORT
+
+    @property
+    def sha256(self) -> str:
+        return self._digest.hexdigest()
+
+    async def add(self, piece: bytes) -> None:
+        self.size += len(piece)
+        self._waiting += piece
+        if len(self._waiting) >= _PIECE:
+            await self._do(self._write)
+
+    async def end(self) -> None:
+        """There is no more to come: from now on all of it is in *file*."""
+        await self._do(self._write)
+
+    def _write(self) -> None:
+        if not self.short and isinstance(self.file, BytesIO):  # which is empty: this is the first that is written
+            self.file = tempfile.TemporaryFile()  # noqa: SIM115 - closed by our own __exit__
+        self._digest.update(self._waiting)
+        self.file.write(self._waiting)
+        self.file.flush()
+        self._waiting = bytearray()
+
+    async def _do(self, work: Callable[[], T]) -> T:
+        return work() if self.short else await asyncio.to_thread(work)
+
+    async def look(self, at: Callable[[IO[bytes]], T]) -> T:
+        """What *at* finds in the file."""
+        return await self._do(lambda: at(self.file))
+
+    async def pieces(self) -> AsyncIterator[bytes]:
+        """All of it."""
+        self.file.seek(0)
+        while piece := await self._do(lambda: self.file.read(_PIECE)):
+            yield piece
+
+
+async def _received(came: _Incoming, content: AsyncIterable[bytes], name: str, most: int) -> None:
+    async for piece in content:
+        try:
+            await came.add(piece)
+        except OSError as error:
+            raise _no_room(error) from error
+        if came.size > most:
+            raise FileRefused(
+                f"{name} is larger than the {most:,} bytes that are allowed.",
+                code="file_too_large",
+                next="Split it, or make its pictures smaller.",
+                limit=most,
+            )
     try:
-        return tempfile.TemporaryFile()
+        await came.end()
     except OSError as error:
         raise _no_room(error) from error
-
-
-async def _received(spool: IO[bytes], content: AsyncIterable[bytes], name: str, most: int) -> tuple[int, str]:
-    """How many bytes came, and their SHA-256."""
-    size, digest, waiting = 0, hashlib.sha256(), bytearray()
-
-    def write(pieces: bytes) -> None:
-        digest.update(pieces)
-        spool.write(pieces)
-
-    try:
-        async for piece in content:
-            size += len(piece)
-            if size > most:
-                raise FileRefused(
-                    f"{name} is larger than the {most:,} bytes that are allowed.",
-                    code="file_too_large",
-                    next="Split it, or make its pictures smaller.",
-                    limit=most,
-                )
-            waiting += piece
-            if len(waiting) >= _PIECE:
-                await asyncio.to_thread(write, bytes(waiting))
-                waiting.clear()
-        await asyncio.to_thread(write, bytes(waiting))
-        await asyncio.to_thread(spool.flush)
-    except OSError as error:
-        if error.errno not in _NO_ROOM:  # the sender's own trouble passes through
-            raise
-        raise _no_room(error) from error
-    return size, digest.hexdigest()
-
-
-async def _pieces(spool: IO[bytes]) -> AsyncIterator[bytes]:
-    await asyncio.to_thread(spool.seek, 0)
-    while piece := await asyncio.to_thread(spool.read, _PIECE):
-        yield piece
 
 
 def _no_room(error: OSError) -> RetomaError:

@@ -9,8 +9,8 @@ from retoma.query import Query, load
 SQL = load("retoma.pipelines.queries", "loose_blobs.sql")
 
 
-def announce(blob: str) -> Query[str]:
-    return Query(SQL["announce"], str, {"blob": blob})
+def announce(blobs: Sequence[str]) -> Query[str]:
+    return Query(SQL["announce"], str, {"blobs": list(blobs)})
 
 
 def own(blob: str) -> Query[str]:

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterable, AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import IO, TypeVar
 from uuid import uuid4
 
 from retoma.providers import Blob, ProviderDown, ProviderError, ProviderRefused
@@ -20,6 +20,7 @@ from retoma.providers.http import rejected
 T = TypeVar("T")
 
 _PARTS = ".parts"  # no name of a blob begins with a dot
+_REMEMBERED = 1000  # folders
 _ABANDONED = 24 * 3600.0  # seconds after which a part belongs to nobody: its process was killed
 
 
@@ -31,16 +32,21 @@ class FolderBlobs:
     def __init__(self, root: Path) -> None:
         self._root = root.absolute()
         self._swept = False
+        self._inside: set[Path] = set()
 
     async def put(self, name: str, content: AsyncIterable[bytes], *, most: int | None = None) -> Blob:
         """Store *content*; all of it or nothing, refused when longer than *most* bytes."""
-        target = self._path(name)
+        checked(name, provider=self.provider)
         measured = Measured(content, name=name, most=most, provider=self.provider)
-        part = await self._do(name, self._begin)
+        part = _Part(self._parts)
         try:
+            # One piece is held back, to be written on the way out: a short file goes to a thread once.
+            last = b""
             async for piece in measured:
-                await self._do(name, partial(part.write, piece))
-            await self._do(name, lambda: part.become(target))
+                if last:
+                    await self._do(name, partial(part.write, last))
+                last = piece
+            await self._do(name, lambda: part.become(self._target(name), last))
         finally:
             part.drop()
         return measured.blob
@@ -83,11 +89,25 @@ class FolderBlobs:
 
     def _path(self, name: str) -> Path:
         path = self._root / checked(name, provider=self.provider)
-        if not path.resolve().is_relative_to(self._root.resolve()):  # by a link that somebody put there
-            raise rejected(self.provider, f"{name!r} leads out of the folder.")
+        self._refuse_outside(path, name)
         return path
 
-    def _begin(self) -> _Part:
+    def _target(self, name: str) -> Path:
+        """Where *name* is put. A link in its place is replaced, so only the folder matters, and is looked at once."""
+        path = self._root / checked(name, provider=self.provider)
+        if path.parent not in self._inside:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._refuse_outside(path.parent, name)
+            if len(self._inside) < _REMEMBERED:
+                self._inside.add(path.parent)
+        return path
+
+    def _refuse_outside(self, path: Path, name: str) -> None:
+        if not path.resolve().is_relative_to(self._root.resolve()):  # by a link that somebody put there
+            raise rejected(self.provider, f"{name!r} leads out of the folder.")
+
+    def _parts(self) -> Path:
+        """Where files are until they are whole; what a killed process left there long ago is gone afterwards."""
         parts = self._root / _PARTS
         parts.mkdir(parents=True, exist_ok=True)
         if not self._swept:
@@ -96,7 +116,7 @@ class FolderBlobs:
                 with suppress(FileNotFoundError):
                     if part.stat().st_mtime < time.time() - _ABANDONED:
                         part.unlink()
-        return _Part(parts / uuid4().hex)
+        return parts
 
     async def _do(self, name: str, work: Callable[[], T]) -> T:
         """*work* in a thread, and what the system says about it in our words."""
@@ -122,28 +142,42 @@ class FolderBlobs:
 
 
 class _Part:
-    """A file that nobody sees until it becomes the whole."""
+    """A file that nobody sees until it becomes the whole; made in *folder* when something is written."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._file = path.open("xb")
+    def __init__(self, folder: Callable[[], Path]) -> None:
+        self._folder = folder
+        self._path: Path | None = None
+        self._file: IO[bytes] | None = None
 
     def write(self, piece: bytes) -> None:
+        if self._file is None:
+            path = self._folder() / uuid4().hex
+            self._file, self._path = path.open("xb"), path
         self._file.write(piece)
 
-    def become(self, target: Path) -> None:
+    def become(self, target: Path, last: bytes) -> None:
+        """*target*, with *last* at its end."""
+        self.write(last)
+        assert self._file is not None
+        assert self._path is not None
         self._file.flush()
         os.fsync(self._file.fileno())
         self._file.close()
-        target.parent.mkdir(parents=True, exist_ok=True)
-        self._path.replace(target)
+        try:
+            self._path.replace(target)
+        except FileNotFoundError:  # somebody tidied up
+            target.parent.mkdir(parents=True, exist_ok=True)
+            self._path.replace(target)
+        self._path = None
         _settle(target.parent)
 
     def drop(self) -> None:
         """Leave nothing behind; what has become the whole has no part any more."""
-        with suppress(OSError):  # a full disk complains again about what it could not take
-            self._file.close()
-        self._path.unlink(missing_ok=True)
+        if self._file is not None:
+            with suppress(OSError):  # a full disk complains again about what it could not take
+                self._file.close()
+        if self._path is not None:
+            self._path.unlink(missing_ok=True)
 
 
 def _settle(folder: Path) -> None:

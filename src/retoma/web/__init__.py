@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
 
 from retoma.app import Retoma
+from retoma.providers.choose import close
 from retoma.web import (
     batches,
     calls,
@@ -30,6 +31,7 @@ from retoma.web import (
     workers,
 )
 from retoma.web.headers import dressed
+from retoma.web.mounting import Opening
 from retoma.web.pages import classifier
 from retoma.web.problems import Refusal
 from retoma.web.stream import Newsroom
@@ -57,7 +59,10 @@ def router(app: Retoma, *, allow_hosts: Iterable[str] = ()) -> APIRouter:
 
 
 def site(app: Retoma, *, allow_hosts: Iterable[str] = ()) -> FastAPI:
-    """An application that serves *app*: the API under /api/v1, the pages, /livez, /readyz, /openapi.json and /docs."""
+    """An application that serves *app*: the API under /api/v1, the pages, /livez, /readyz, /openapi.json and /docs.
+
+    It stands by itself, or mounted in another under any prefix.
+    """
     made = FastAPI(
         title="Retoma",
         version=version("retoma"),
@@ -65,20 +70,23 @@ def site(app: Retoma, *, allow_hosts: Iterable[str] = ()) -> FastAPI:
         redirect_slashes=False,
         generate_unique_id_function=_operation_id,
     )
-    made.include_router(router(app, allow_hosts=allow_hosts), prefix="/api/v1")
+    # Routes are tried one after the other: where most requests go stands first.
+    shown = [each for each in PAGES if each.is_for(app)]
+    for each in shown:
+        made.include_router(each.router)
+    hosts = tuple(allow_hosts)
+    made.include_router(router(app, allow_hosts=hosts), prefix="/api/v1")
     made.include_router(probes.router)
     if classification.is_for(app):
         made.include_router(classification.router, prefix=classification.PREFIX)
         # Where its first users knew the routes; described once.
         made.include_router(classification.router, include_in_schema=False)
     made.include_router(signing.router)
-    shown = [each for each in PAGES if each.is_for(app)]
-    for each in shown:
-        made.include_router(each.router)
     made.state.nav = tuple(each.ENTRY for each in shown)
     made.add_exception_handler(HTTPException, _nowhere)
     # Streams are left alone: it knows text/event-stream.
     made.add_middleware(GZipMiddleware, minimum_size=_WORTH_COMPRESSING)
+    made.add_middleware(Opening, app=app, lifespan=_lifespan(app, hosts))
     return made
 
 
@@ -93,6 +101,7 @@ def _lifespan(app: Retoma, allow_hosts: Iterable[str]) -> Any:
                 yield {"retoma": Place(app, hosts), "newsroom": newsroom}
             finally:
                 await newsroom.close()
+                await close(app.front.known)
 
     return opened
 

@@ -107,6 +107,7 @@ class Spend(Shape):
     answered: int
     reused: int
     useful: Decimal
+    lost: Decimal
     again: Decimal
     doubtful: Decimal
     input_tokens: int

@@ -22,7 +22,7 @@ from retoma.web.cursors import cursor_of, opened, point_to_next
 from retoma.web.jobs import CONTENT
 from retoma.web.pages import Entry, PageDoor, page, prefers_page
 from retoma.web.pages.languages import base_of
-from retoma.web.visits import Here, needs
+from retoma.web.visits import Here, Place, needs
 
 PIPELINE = "documents"
 ENTRY = Entry("/documents", "nav.documents")
@@ -39,9 +39,10 @@ def is_for(app: Retoma) -> bool:
     return PIPELINE in app.front.pipelines
 
 
-def _library(visit: Here) -> Documents:
+async def _library(visit: Here, request: Request) -> Documents:
     visit.only(PIPELINE)
-    return Documents(visit.app)
+    place: Place = request.state.retoma
+    return place.room(Documents)
 
 
 Library = Annotated[Documents, Depends(_library)]

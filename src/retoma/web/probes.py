@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
 from retoma.errors import NotFound
 from retoma.web import reference, shapes
 from retoma.web.door import Door
+from retoma.web.pages.languages import base_of
 from retoma.web.problems import Refusal
 from retoma.web.visits import Place, is_local, needs, refuse_strange_hosts
 
@@ -43,7 +45,7 @@ async def is_ready(request: Request) -> shapes.Ready:
 async def get_openapi(request: Request) -> Response:
     """The whole API, for programs."""
     refuse_strange_hosts(request)
-    return reference.as_json(request.app.openapi())
+    return reference.as_json(_described(request))
 
 
 @router.get("/docs", include_in_schema=False)
@@ -53,4 +55,11 @@ async def get_docs(request: Request) -> Response:
     refuse_strange_hosts(request)
     if not is_local(request):
         raise NotFound("There is no such page.")
-    return reference.as_page(request.app.openapi())
+    return reference.as_page(_described(request))
+
+
+def _described(request: Request) -> dict[str, Any]:
+    """The API, and where it stands when that is not at the root."""
+    schema: dict[str, Any] = request.app.openapi()
+    base = base_of(request)
+    return {**schema, "servers": [{"url": base}]} if base else schema

@@ -29,9 +29,10 @@ def as_json(schema: dict[str, Any]) -> Response:
 def as_page(schema: dict[str, Any]) -> Response:
     """The same to read: each operation with its parameters, its body and its answers, then the shapes."""
     groups: dict[str, list[str]] = {}
+    base = "".join(each["url"] for each in schema.get("servers", [])[:1])
     for path, operations in schema["paths"].items():
         for method, operation in operations.items():
-            groups.setdefault(operation["tags"][0], []).append(_operation(method, path, operation))
+            groups.setdefault(operation["tags"][0], []).append(_operation(method, base + path, operation))
     groups["shapes"] = [_shape(name, shape) for name, shape in schema["components"]["schemas"].items()]
     body = "".join(f"<h2>{escape(tag)}</h2>{''.join(parts)}" for tag, parts in groups.items())
     title = escape(f"{schema['info']['title']} {schema['info']['version']}")

@@ -4,25 +4,49 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
+import re
 import socket
 from collections.abc import AsyncIterator, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
+from typing import Any, cast
 
 import uvicorn
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from retoma.app import Retoma
 from retoma.errors import ConfigurationError
-from retoma.web import site
+from retoma.web import PAGES, site
 from retoma.web.visits import is_loopback
+from retoma.web.words import phrase
+
+_PREFIX = re.compile(rb"(/(?!\.{1,2}(?:/|$))[A-Za-z0-9._~-]+)+")
 
 GRACE_SECONDS = 10
 """How long requests may still take once the server is told to stop."""
+_THREADS = 8
 
 
 class _Server(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield  # they belong to whoever runs us: a worker may have to hear them too
+
+
+class _Forwarded(ProxyHeadersMiddleware):
+    """What proxies say, believed of those that uvicorn believes (FORWARDED_ALLOW_IPS), and one thing more:
+    X-Forwarded-Prefix, which the proxy took off the path, stands before it again, as with uvicorn's root_path.
+    """
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http" and scope.get("client") and scope["client"][0] in self.trusted_hosts:
+            given = [value.strip().rstrip(b"/") for name, value in scope["headers"] if name == b"x-forwarded-prefix"]
+            if len(given) == 1 and _PREFIX.fullmatch(given[0]):
+                prefix = given[0].decode()
+                scope = {**scope, "root_path": prefix, "path": prefix + scope["path"]}
+                scope["raw_path"] = given[0] + scope["raw_path"]
+        await super().__call__(scope, receive, send)
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -45,6 +69,12 @@ def url_of(listening: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
+def pages_of(app: Retoma, listening: socket.socket) -> list[str]:
+    """A line for each page that *app* has: what it is called there, and where it is."""
+    shown = [each.ENTRY for each in PAGES if each.is_for(app)]
+    return [f"{phrase('en', each.word)}: {url_of(listening)}{each.path}" for each in shown]
+
+
 async def guard(app: Retoma, listening: socket.socket) -> str:
     """Who may come in, to be said at the start. Where others can reach us, somebody must hold a key first."""
     host = listening.getsockname()[0]
@@ -63,8 +93,10 @@ async def guard(app: Retoma, listening: socket.socket) -> str:
 async def served(app: Retoma, listening: socket.socket, *, allow_hosts: Iterable[str] = ()) -> AsyncIterator[None]:
     """Serve an open *app* meanwhile; afterwards, what is under way may end."""
     host = listening.getsockname()[0]
+    trusted = os.environ.get("FORWARDED_ALLOW_IPS", "127.0.0.1")  # as uvicorn has it
     config = uvicorn.Config(
-        site(app, allow_hosts=(*allow_hosts, host)),
+        _Forwarded(cast(Any, site(app, allow_hosts=(*allow_hosts, host))), trusted_hosts=trusted),
+        proxy_headers=False,
         lifespan="on",
         ws="none",
         log_config=None,
@@ -73,6 +105,8 @@ async def served(app: Retoma, listening: socket.socket, *, allow_hosts: Iterable
         timeout_graceful_shutdown=GRACE_SECONDS,
     )
     server = _Server(config)
+    # Threads of a server wait for the disk, not for a processor: asyncio's own number would let uploads queue.
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(_THREADS, thread_name_prefix="retoma-web"))
     serving = asyncio.create_task(server.serve(sockets=[listening]))
     try:
         yield

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
@@ -17,6 +18,7 @@ from retoma.web.visits import COOKIE, needs, opened_by, refuse_other_sites, refu
 router = APIRouter(route_class=PageDoor, include_in_schema=False)
 
 _LARGEST_FORM = 4000
+_DOTS = re.compile(r"/(?:\.|%2e){2}(?:/|$)", re.IGNORECASE)
 _FOR_EVER = "public, max-age=31536000, immutable"
 
 
@@ -85,8 +87,10 @@ async def _form(request: Request) -> dict[str, str]:
 def _local(place: str, request: Request) -> str:
     """*place* when it is a path of this site; a sign-in must not send anybody elsewhere."""
     # "//host" and "/\\host" are other sites to a browser, and control characters are dropped by it before it looks.
-    plain = place.startswith("/") and place[1:2] not in ("/", "\\") and place.isprintable()
-    return place if plain else f"{base_of(request)}/"
+    base = base_of(request)
+    plain = place.startswith(f"{base}/") and place.isprintable() and place[len(base) + 1 :][:1] not in ("/", "\\")
+    # Nor out of the prefix under which we stand, by dots that a browser resolves before it asks.
+    return place if plain and not _DOTS.search(place.partition("?")[0]) else f"{base}/"
 
 
 def _kept(request: Request) -> dict[str, Any]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import lru_cache
 from ipaddress import ip_address
 from typing import Annotated, Any, TypeVar
 from urllib.parse import urlsplit
@@ -18,11 +19,12 @@ from retoma.web.headers import correlation_of
 from retoma.web.problems import Refusal
 
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
 
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 COOKIE = "retoma_key"
 """Where a browser keeps the key of somebody who signed in."""
-_PASSED_ON = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip")
+_PASSED_ON = ("forwarded", "via", "x-real-ip", *(f"x-forwarded-{each}" for each in ("for", "host", "prefix", "proto")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,13 @@ class Place:
 
     app: Retoma
     hosts: frozenset[str]
+    _rooms: dict[Callable[[Retoma], Any], Any] = field(default_factory=dict)
+
+    def room(self, make: Callable[[Retoma], T]) -> T:
+        """What *make* gives for the app, the same for all requests: some of them do their work together."""
+        if make not in self._rooms:
+            self._rooms[make] = make(self.app)
+        return self._rooms[make]  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +96,7 @@ class Visit:
             raise NotFound(f"There is no {what}.")
 
 
-def _visit(request: Request) -> Visit:
+async def _visit(request: Request) -> Visit:  # a plain function would be sent to a thread and back
     visit: Visit = request.state.visit
     return visit
 
@@ -140,6 +149,7 @@ async def opened_by(request: Request, text: str) -> Visit | None:
     return None
 
 
+@lru_cache(maxsize=256)
 def is_loopback(name: str) -> bool:
     """Whether *name* is this machine's own, for itself alone."""
     try:

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from retoma.pipelines.documents import documents
-from retoma.pipelines.documents.nouns import NewDocument
+from retoma.pipelines.documents.nouns import Arrival, NewDocument
 from retoma.pipelines.files import File
 from retoma.query import Query
 
@@ -21,12 +21,27 @@ def ask(connection: psycopg.Connection, query: Query[T]) -> list[T]:
     return [query.row(*row) for row in connection.execute(query.sql, query.params).fetchall()]
 
 
-def a_file(content: str = "a", filename: str = "a.txt") -> File:
-    return File(filename, "txt", "text/plain", 1, content, f"files/{content}")
+def an_arrival(content: str = "a", filename: str = "a.txt", *, blob: str | None = None) -> Arrival:
+    file = File(filename, "txt", "text/plain", 1, content, blob or f"files/{content}")
+    return Arrival(file, uploaded_by="somebody", correlation_id=f"of {filename}")
+
+
+def take_in(connection: psycopg.Connection, *arrivals: Arrival) -> dict[str, tuple[UUID | None, bool]]:
+    """What became of each, by its blob, and whether its blob was held."""
+    for each in arrivals:
+        connection.execute("insert into retoma.loose_blobs (blob) values (%s) on conflict do nothing", [each.file.blob])
+    return {blob: (id, held) for blob, id, held in ask(connection, documents.receive(arrivals))}
 
 
 def received(psql: psycopg.Connection, content: str = "a", filename: str = "a.txt") -> UUID:
-    return ask(psql, documents.receive(a_file(content, filename), uploaded_by=None, correlation_id=None))[0]
+    id, held = take_in(psql, an_arrival(content, filename))[f"files/{content}"]
+    assert held
+    assert id is not None
+    return id
+
+
+def loose(psql: psycopg.Connection) -> set[str]:
+    return {blob for (blob,) in psql.execute("select blob from retoma.loose_blobs").fetchall()}
 
 
 def queued(psql: psycopg.Connection, id: UUID) -> int:
@@ -36,14 +51,44 @@ def queued(psql: psycopg.Connection, id: UUID) -> int:
         [str(id)],
     ).fetchone()
     assert job is not None
-    ask(psql, documents.queue(id, job[0]))
+    ask(psql, documents.queue({id: job[0]}))
     return int(job[0])
 
 
 class TestReceive:
-    def test_equal_content_gives_no_second_row(self, psql: psycopg.Connection) -> None:
+    def test_equal_content_gives_no_second_row_and_its_blob_stays_loose(self, psql: psycopg.Connection) -> None:
         assert received(psql, "a")
-        assert ask(psql, documents.receive(a_file("a", "b.txt"), uploaded_by="b", correlation_id=None)) == []
+
+        assert take_in(psql, an_arrival("a", "b.txt", blob="files/b")) == {"files/b": (None, True)}
+        assert loose(psql) == {"files/b"}
+
+    def test_of_equal_ones_in_the_same_group_one_becomes_a_document(self, psql: psycopg.Connection) -> None:
+        became = take_in(psql, an_arrival("a", blob="files/1"), an_arrival("a", blob="files/2"), an_arrival("c"))
+
+        assert [held for _, held in became.values()] == [True] * 3
+        assert len([id for id, _ in became.values() if id is not None]) == 2
+        assert became["files/c"][0] is not None
+        assert len(loose(psql)) == 1
+
+    def test_each_keeps_who_sent_it_and_the_request_it_came_with(self, psql: psycopg.Connection) -> None:
+        became = take_in(psql, an_arrival("a", "a.txt"), an_arrival("b", "b.txt"))
+
+        found = ask(psql, documents.some([id for id, _ in became.values() if id]))
+        assert {(each.blob, each.uploaded_by, each.correlation_id) for each in found} == {
+            ("files/a", "somebody", "of a.txt"),
+            ("files/b", "somebody", "of b.txt"),
+        }
+
+    def test_what_the_sweep_has_given_up_becomes_nothing_and_the_others_do(self, psql: psycopg.Connection) -> None:
+        arrivals = [an_arrival("a"), an_arrival("b"), an_arrival("c")]
+        take_in(psql, arrivals[0])
+        psql.execute("delete from retoma.documents")
+        psql.execute("insert into retoma.loose_blobs (blob, dropped_at) values ('files/b', now())")
+        psql.execute("insert into retoma.loose_blobs (blob) values ('files/c')")
+
+        became = {blob: (id is not None, held) for blob, id, held in ask(psql, documents.receive(arrivals))}
+
+        assert became == {"files/a": (False, False), "files/b": (False, False), "files/c": (True, True)}
 
     def test_an_equal_one_that_is_not_committed_is_waited_for(
         self, psql: psycopg.Connection, database_url: str
@@ -52,7 +97,7 @@ class TestReceive:
 
         def second() -> None:
             with psycopg.connect(database_url, autocommit=True) as other:
-                answers.append(ask(other, documents.receive(a_file("a"), uploaded_by=None, correlation_id=None)))
+                answers.append(take_in(other, an_arrival("a", blob="files/second")))
 
         with psql.transaction():
             assert received(psql, "a")
@@ -67,7 +112,7 @@ class TestReceive:
             assert answers == []
         thread.join()
 
-        assert answers == [[]]
+        assert answers == [{"files/second": (None, True)}]
 
 
 class TestQueue:
@@ -76,18 +121,18 @@ class TestQueue:
 
         job = queued(psql, id)
 
-        assert ask(psql, documents.one(id))[0].job_id == job
+        assert ask(psql, documents.some([id]))[0].job_id == job
 
 
-class TestOne:
+class TestSome:
     def test_a_document_comes_with_the_state_of_its_job(self, psql: psycopg.Connection) -> None:
         id = received(psql)
         queued(psql, id)
 
-        (found,) = ask(psql, documents.one(id))
+        (found,) = ask(psql, documents.some([id]))
 
         assert (found.id, found.status, found.attempts, found.error) == (id, "PENDING", 0, None)
-        assert ask(psql, documents.one(uuid4())) == []
+        assert ask(psql, documents.some([uuid4()])) == []
 
 
 class TestByContent:
@@ -157,7 +202,7 @@ class TestFinish:
 
         assert ask(psql, documents.finish(id, page_count=2, reader="r", attempts=1)) == [id]
 
-        (found,) = ask(psql, documents.one(id))
+        (found,) = ask(psql, documents.some([id]))
         assert (found.page_count, found.reader, found.processed_at is not None) == (2, "r", True)
         assert ask(psql, documents.finish(uuid4(), page_count=2, reader="r", attempts=1)) == []
 

@@ -49,6 +49,27 @@ async def failed(library: Documents, app: Retoma, embedder: Embedding, psql: psy
 
 
 class TestReceive:
+    async def test_many_at_once_become_a_document_and_a_job_each_with_the_request_it_came_with(
+        self, library: Documents, app: Retoma, psql: psycopg.Connection
+    ) -> None:
+        contents = [f"papel {number % 30}".encode() for number in range(40)]  # ten are there twice
+
+        received = await asyncio.gather(
+            *(
+                library.receive(f"{number}.txt", pieces(content), correlation_id=f"c-{number}")
+                for number, content in enumerate(contents)
+            )
+        )
+
+        assert len([each for each in received if each.duplicate_of]) == 10
+        assert counts(psql) | {"document_fields": 0} == {
+            "documents": 30, "document_fields": 0, "document_chunks": 0, "jobs": 30, "loose_blobs": 0,
+        }  # fmt: skip
+        for each in received:
+            job = await app.job(each.document.job_id or 0)
+            assert job.key == f"document:{each.document.id}"
+            assert job.correlation_id == each.document.correlation_id
+
     async def test_a_document_and_its_job_are_there_together(
         self, library: Documents, app: Retoma, psql: psycopg.Connection
     ) -> None:
@@ -123,7 +144,7 @@ class TestReceive:
             raise KeyboardInterrupt  # nothing of ours runs after it, as after a kill
 
         with monkeypatch.context() as patch, suppress(KeyboardInterrupt):
-            patch.setattr(library, "_insert", killed)
+            patch.setattr(library._arriving, "receive", killed)
             await library.receive("a.txt", pieces(LEASE.encode()))
 
         assert (files_in(folder), counts(psql)["loose_blobs"], counts(psql)["documents"]) == (1, 1, 0)

@@ -180,7 +180,8 @@ class TestAzure:
         assert [table.rows for table in tables] == [[["Valores", ""], ["Aluguel", "1.200,00"]]]
         assert [(chunk.page_start, chunk.page_end) for chunk in chunks] == [(1, 2)]
         assert len([each for each in services.heard() if ":analyze" in each["path"]]) == 1
-        assert psql.execute("select state, reused, units from retoma.calls").fetchall() == [("answered", 1, 3)]
+        calls = psql.execute("select state, reused, units, request_id like '%/analyzeResults/%' from retoma.calls")
+        assert calls.fetchall() == [("answered", 1, 3, True)]
 
 
 def test_a_cut_is_the_same_every_time() -> None:

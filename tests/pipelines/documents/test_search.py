@@ -81,6 +81,20 @@ class TestSearch:
 
         assert [(each.filename, each.how) for each in found] == [("cachorro.txt", "words")]
 
+    async def test_a_question_to_a_provider_that_is_paid_is_written_down_and_asked_once(
+        self, shelf: Documents, embedder: Embedding, psql: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(embedder, "provider", "biller")
+        embedder.asked = []
+
+        for _ in range(2):
+            await shelf.search("vacinas do filhote")
+
+        assert embedder.asked == [["vacinas do filhote"]]
+        assert psql.execute("select provider, step, job_id, state, reused from retoma.calls").fetchall() == [
+            ("biller", "search", None, "answered", 1)
+        ]
+
     async def test_every_word_counts_before_some_words(self, shelf: Documents, embedder: Embedding) -> None:
         embedder.fails = 1
 

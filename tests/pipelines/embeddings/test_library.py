@@ -254,6 +254,19 @@ async def test_a_paraphrase_without_a_shared_word_is_found_first_and_only_in_its
     assert await library.search("contrato", organisation="nobody", site="main") == []
 
 
+async def test_a_question_is_written_down_with_its_price_and_asked_once(
+    app: Retoma, library: Embeddings, embedder: Counting, psql: psycopg.Connection
+) -> None:
+    for _ in range(2):
+        await library.search("conta de luz", organisation="acme", site="main")
+
+    assert embedder.asked == ["conta de luz"]
+    assert psql.execute("select provider, step, job_id, state, reused from retoma.calls").fetchall() == [
+        ("biller", "search", None, "answered", 1)
+    ]
+    assert await app.verify() == []
+
+
 async def test_words_bring_up_what_meaning_alone_would_not(app: Retoma, library: Embeddings) -> None:
     await library.add_many([said("1", CONTRACT), said("2", DOG), said("3", f"{INVOICE} Referência XPTO-7781.")])
     await drain(app)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import tempfile
 from collections.abc import AsyncIterable
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -20,6 +19,7 @@ from retoma.pipelines.content import FileRefused, clean_name, kind_of
 from retoma.pipelines.files import LARGEST
 from retoma.providers import Answer, Chat, Classifier, Extraction, Extractor, ProviderError
 from retoma.providers.local.kinds import KINDS
+from retoma.scratch import named
 
 _READ_SECONDS = 60.0
 
@@ -45,7 +45,7 @@ class _Untold:
     tokens: int = 0
     cost: Decimal = field(default_factory=Decimal)
 
-    async def call(self, _claim: Claim, _step: str, _request: Any, send: Any) -> Answer:
+    async def call(self, _claim: Claim | None, _step: str, _request: Any, send: Any) -> Answer:
         answer: Answer = await send()
         self.tokens += answer.usage.input_tokens + answer.usage.output_tokens
         self.cost += answer.usage.cost or 0
@@ -54,7 +54,7 @@ class _Untold:
     async def ask(self, name: str, chat: Chat, prompt: Any, /, *, into: Any, timeout: float) -> Any:
         return await asking.ask(
             self,
-            cast(Claim, None),
+            None,
             name,
             chat,
             asking.as_prompt(prompt),
@@ -73,7 +73,7 @@ async def tried(app: Retoma, filename: str, content: AsyncIterable[bytes], promp
     """Read and classify *content*; raises FileRefused when the document is at fault."""
     how = starting.frozen(app, prompt, **given)
     name = clean_name(filename)
-    with tempfile.NamedTemporaryFile(prefix="retoma-") as copy:
+    with named() as copy:
         size = 0
         async for piece in content:
             size += len(piece)
@@ -108,7 +108,8 @@ async def tried(app: Retoma, filename: str, content: AsyncIterable[bytes], promp
 
 
 async def _read(app: Retoma, path: Path, name: str) -> tuple[Extraction, str]:
-    kind = await asyncio.to_thread(kind_of, path, name, KINDS)
+    with path.open("rb") as file:
+        kind = await asyncio.to_thread(kind_of, file, name, KINDS)
     extractor = app.front.provider(Extractor)  # type: ignore[type-abstract]
     try:
         return await extractor.extract(path, kind=kind, timeout=_READ_SECONDS), kind

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from uuid import UUID
 
-from retoma.pipelines.documents.nouns import Document, NewDocument, Processing
-from retoma.pipelines.files import File
+from retoma.pipelines.documents.nouns import Arrival, Document, NewDocument, Processing
 from retoma.query import Query, load
 
 SQL = load("retoma.pipelines.documents.queries", "documents.sql")
@@ -20,26 +19,31 @@ def _removed(blob: str, job_id: int | None) -> tuple[str, int | None]:
     return blob, job_id
 
 
-def receive(file: File, *, uploaded_by: str | None, correlation_id: str | None) -> Query[UUID]:
+def _arrived(blob: str, id: UUID | None, held: bool) -> tuple[str, UUID | None, bool]:
+    return blob, id, held
+
+
+def receive(arrivals: Sequence[Arrival]) -> Query[tuple[str, UUID | None, bool]]:
+    files = [each.file for each in arrivals]
     params = {
-        "filename": file.filename,
-        "kind": file.kind,
-        "mime_type": file.mime_type,
-        "size": file.size,
-        "content": file.sha256,
-        "blob": file.blob,
-        "uploaded_by": uploaded_by,
-        "correlation_id": correlation_id,
+        "filenames": [file.filename for file in files],
+        "kinds": [file.kind for file in files],
+        "mime_types": [file.mime_type for file in files],
+        "sizes": [file.size for file in files],
+        "contents": [file.sha256 for file in files],
+        "blobs": [file.blob for file in files],
+        "senders": [each.uploaded_by for each in arrivals],
+        "correlations": [each.correlation_id for each in arrivals],
     }
-    return Query(SQL["receive"], _id, params)
+    return Query(SQL["receive"], _arrived, params)
 
 
-def queue(id: UUID, job_id: int) -> Query[UUID]:
-    return Query(SQL["queue"], _id, {"id": id, "job_id": job_id})
+def queue(jobs: Mapping[UUID, int]) -> Query[UUID]:
+    return Query(SQL["queue"], _id, {"ids": list(jobs), "jobs": list(jobs.values())})
 
 
-def one(id: UUID) -> Query[Document]:
-    return Query(SQL["one"], Document, {"id": id})
+def some(ids: Sequence[UUID]) -> Query[Document]:
+    return Query(SQL["some"], Document, {"ids": list(ids)})
 
 
 def by_content(sha256: str) -> Query[Document]:

@@ -12,10 +12,21 @@ from retoma.commands import only
 from retoma.errors import ConfigurationError, Conflict, NotFound
 from retoma.join import run_on
 from retoma.pipelines.documents import contents, documents
-from retoma.pipelines.documents.nouns import KINDS, STATUSES, Chunk, Document, Found, NewDocument, Processing, Received
+from retoma.pipelines.documents.arriving import Arriving, queue
+from retoma.pipelines.documents.nouns import (
+    KINDS,
+    STATUSES,
+    Arrival,
+    Chunk,
+    Document,
+    Found,
+    NewDocument,
+    Processing,
+    Received,
+)
 from retoma.pipelines.documents.process import process
 from retoma.pipelines.documents.search import search
-from retoma.pipelines.files import File, Files, StoreDown
+from retoma.pipelines.files import Files
 from retoma.providers import Field, Table
 from retoma.query import Query
 
@@ -23,11 +34,12 @@ T = TypeVar("T")
 
 
 class Documents:
-    """The documents of an app."""
+    """The documents of an app. One of it serves many callers at once."""
 
     def __init__(self, app: Retoma) -> None:
         self._app = app
         self.files = Files(app)
+        self._arriving = Arriving(app, self.files)
 
     # — coming in —
 
@@ -44,37 +56,13 @@ class Documents:
         Raises FileRefused when the file is at fault, StoreFull or StoreDown when we are.
         """
         file = await self.files.take(filename, content, kinds=KINDS, opens=True)
-        while True:
-            id = await self._insert(file, uploaded_by, correlation_id)
-            if id is not None:
-                return Received(await self.get(id))
-            if known := await self._app.fetch(documents.by_content(file.sha256)):
-                await self.files.drop(file.blob)
-                return Received(known[0], duplicate_of=known[0].id)
-            # The equal one was removed between the two looks: then this one is the first.
-
-    async def _insert(self, file: File, uploaded_by: str | None, correlation_id: str | None) -> UUID | None:
-        """The new document, or None when its content is there already."""
-        async with self._app.transaction() as connection:
-            asked = documents.receive(file, uploaded_by=uploaded_by, correlation_id=correlation_id)
-            ids = await self._on(connection, asked)
-            if not ids:
-                return None
-            if not await self._on(connection, self.files.keep(file)):
-                raise StoreDown(f"{file.filename} took so long that it was swept away.", next="Send it again.")
-            await self._queue(connection, _given(ids[0], file), correlation_id)
-            return ids[0]
-
-    async def _queue(self, connection: object, given: NewDocument, correlation_id: str | None) -> None:
-        more = {"correlation_id": correlation_id} if correlation_id else {}
-        receipt = await self._app.enqueue(process, given, key=f"document:{given.id}", conn=connection, **more)  # type: ignore[arg-type]
-        await self._on(connection, documents.queue(given.id, receipt.id))
+        return await self._arriving.receive(Arrival(file, uploaded_by, correlation_id))
 
     # — looking —
 
     async def get(self, id: UUID) -> Document:
         """The document, with the state of its processing."""
-        return _only(await self._app.fetch(documents.one(id)), id)
+        return _only(await self._app.fetch(documents.some([id])), id)
 
     async def status(self, id: UUID) -> Processing:
         """How far a document is."""
@@ -138,13 +126,13 @@ class Documents:
             if now.job_id is not None:
                 act = self._app.restart if now.status == "COMPLETED" else self._app.retry
                 await act(now.job_id, attempts=process.retry.attempts, conn=connection)
-                await self._on(connection, documents.queue(given.id, now.job_id))
+                await self._on(connection, documents.queue({given.id: now.job_id}))
                 return
         with suppress(NotFound):  # somebody else set the job going: that is what was asked for
             if now.job_id is not None:
                 await self._app.job(now.job_id, conn=connection)
                 return
-        await self._queue(connection, given, None)  # its job was pruned
+        await queue(self._app, [given], connection)  # its job was pruned
 
     async def remove(self, id: UUID) -> bool:
         """Take it away for good, with all that was read from it and the file itself; whether it was there."""
@@ -162,10 +150,6 @@ class Documents:
 
     async def _on(self, connection: object, query: Query[T]) -> list[T]:
         return await run_on(connection, only(query))
-
-
-def _given(id: UUID, file: File) -> NewDocument:
-    return NewDocument(id=id, filename=file.filename, kind=file.kind, sha256=file.sha256, blob=file.blob)
 
 
 def _only(rows: Sequence[T], id: UUID) -> T:

@@ -6,10 +6,21 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
+from retoma.pipelines.files import File
+
 KINDS = ("pdf", "docx", "xlsx", "pptx", "html", "csv", "txt", "png", "jpg", "tiff")
 """What may be sent, by content."""
 
 STATUSES = ("PENDING", "PROCESSING", "COMPLETED", "FAILED")
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A file that was taken and is to become a document."""
+
+    file: File
+    uploaded_by: str | None
+    correlation_id: str | None
 
 
 @dataclass(frozen=True, slots=True)

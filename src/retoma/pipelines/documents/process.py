@@ -12,6 +12,7 @@ import psycopg
 
 from retoma.commands import only
 from retoma.endings import Reject, Skip
+from retoma.errors import NotFound
 from retoma.join import run_on
 from retoma.pipeline import pipeline
 from retoma.pipelines.documents import contents, documents
@@ -20,6 +21,7 @@ from retoma.pipelines.documents.naming import find_fields
 from retoma.pipelines.documents.nouns import Chunk, NewDocument
 from retoma.pipelines.files import local_file
 from retoma.providers import BlobStore, Embedder, Extraction, Extractor, Field, ProviderError
+from retoma.providers.later import Pending, Submitter
 from retoma.retry import Retry
 from retoma.run import Run
 
@@ -54,6 +56,10 @@ async def process(
             raise Reject(_no_text(document, extraction.reader))
         fields = await run.step("fields", find_fields, extraction)
         vectors = await _embed(run, embedder, chunks)
+    except NotFound:
+        raise Reject(
+            f"document_missing: {document.filename} is not in the store any more. Remove it here and send it again."
+        ) from None
     except ProviderError as error:
         if error.retryable:
             raise
@@ -67,7 +73,7 @@ async def process(
 
 async def _read(document: NewDocument, run: Run, extractor: Extractor, blobs: BlobStore) -> Extraction:
     """What the document says; its file is only fetched when it has to be read."""
-    stored = _Stored(extractor, blobs)
+    stored = _Submitting(extractor, blobs) if isinstance(extractor, Submitter) else _Stored(extractor, blobs)
     extraction = await run.extract("extract", stored, Path(document.blob), kind=document.kind, sha256=document.sha256)
     if not extraction.text.strip():
         raise Reject(_no_text(document, extraction.reader))
@@ -90,6 +96,26 @@ class _Stored:
         """What the blob of that name says."""
         async with local_file(self._blobs, str(file), kind) as path:
             return await self._extractor.extract(path, kind=kind, timeout=timeout)
+
+
+class _Submitting(_Stored):
+    """The same, of one that is handed documents and has read them later."""
+
+    _extractor: Submitter
+
+    @property
+    def kept_seconds(self) -> float:
+        """For how long a result can be looked for."""
+        return self._extractor.kept_seconds
+
+    async def submit(self, file: Path, *, kind: str, timeout: float) -> str:
+        """Hand in the blob of that name."""
+        async with local_file(self._blobs, str(file), kind) as path:
+            return await self._extractor.submit(path, kind=kind, timeout=timeout)
+
+    async def look(self, operation: str, *, timeout: float) -> Extraction | Pending:
+        """What was handed in says, if it was read by now."""
+        return await self._extractor.look(operation, timeout=timeout)
 
 
 async def _embed(run: Run, embedder: Embedder, chunks: Sequence[Chunk]) -> list[list[float]]:

@@ -50,7 +50,7 @@ async def _by_meaning(app: Retoma, text: str, limit: int) -> list[Place]:
     """The chunks nearest in meaning; none when nobody can say what *text* means."""
     embedder: Embedder = app.front.provider(Embedder)  # type: ignore[type-abstract]
     try:
-        (vector,) = (await embedder.embed([text], timeout=_SECONDS)).vectors
+        (vector,) = await app.embed("search", embedder, [text], timeout=_SECONDS)
     except ProviderError:
         return []  # the words still find something; each piece says how it was found
     if embedder.dimensions in INDEXED and (extension := await pgvector(app)):

@@ -49,7 +49,7 @@ async def search(app: Retoma, embedder: Embedder, query: str, *, organisation: s
             next="Ask in words.",
         )
     space = Space(organisation, site, embedder.provider, embedder.model)
-    (wanted,) = (await embedder.embed([query], timeout=_SECONDS)).vectors
+    (wanted,) = await app.embed("search", embedder, [query], timeout=_SECONDS)
     most = max(_CANDIDATES, 2 * limit)
     near = await _near(app, space, wanted, most)
     by_words = await app.fetch(texts.worded(space, query, limit=most))

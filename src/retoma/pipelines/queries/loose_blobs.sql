@@ -1,9 +1,9 @@
 -- Stored files that no row owns: not yet, or not any more.
 
 -- name: announce
--- Before the blob is put: whatever happens from here on, the sweep knows of it.
+-- Before the blobs are put: whatever happens from here on, the sweep knows of them.
 insert into retoma.loose_blobs (blob)
-values (%(blob)s::text)
+select unnest(%(blobs)s::text[])
 returning blob;
 
 -- name: own

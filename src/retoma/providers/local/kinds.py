@@ -6,6 +6,7 @@ import csv
 import io
 import re
 from pathlib import Path
+from typing import IO
 
 from retoma.providers.local.errors import DocumentEmpty, DocumentEncrypted, DocumentMissing, TypeUnknown
 
@@ -53,31 +54,39 @@ _CONTROLS = re.compile("[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
 
 def detect(file: Path) -> str:
     """The kind of *file*, one of KINDS; raises when it is empty, locked or of no kind that we read."""
-    head, tail = _ends(file)
-    if not head:
-        raise DocumentEmpty(f"{file.name} has 0 bytes.", next="Was the upload or the copy cut off? Send it again.")
-    if kind := _by_magic(head, tail) or _by_text(head):
-        return kind
-    if head.startswith(_OLE):
-        raise _ole(file, head + tail)
-    what, advice = next(
-        (told for magic, told in _FOREIGN.items() if head.startswith(magic)),
-        (f"of no kind that we know; it begins with {head[:8].hex(' ')}", f"We read {', '.join(KINDS)}."),
-    )
-    raise TypeUnknown(f"{file.name} is {what}.", next=advice)
-
-
-def _ends(file: Path) -> tuple[bytes, bytes]:
-    """The first and the last bytes; the same ones when it is short."""
     if not file.is_file():  # a pipe or a device would be waited for
         raise DocumentMissing(f"There is no file {file.name}.", next="Was it moved or removed? Send it again.")
     try:
         with file.open("rb") as opened:
-            head = opened.read(_HEAD)
-            opened.seek(max(0, opened.seek(0, io.SEEK_END) - _TAIL))
-            return head, opened.read(_TAIL)
+            return detect_in(opened, file.name)
     except OSError as error:
         raise DocumentMissing(f"{file.name} cannot be opened: {error.strerror}.", next="Who may read it?") from error
+
+
+def detect_in(file: IO[bytes], name: str) -> str:
+    """The same of a file that is open; *name* is for the words of what is raised."""
+    head, tail = _ends(file)
+    if not head:
+        raise DocumentEmpty(f"{name} has 0 bytes.", next="Was the upload or the copy cut off? Send it again.")
+    if kind := _by_magic(head, tail) or _by_text(head):
+        return kind
+    if head.startswith(_OLE):
+        raise _ole(name, head + tail)
+    what, advice = next(
+        (told for magic, told in _FOREIGN.items() if head.startswith(magic)),
+        (f"of no kind that we know; it begins with {head[:8].hex(' ')}", f"We read {', '.join(KINDS)}."),
+    )
+    raise TypeUnknown(f"{name} is {what}.", next=advice)
+
+
+def _ends(file: IO[bytes]) -> tuple[bytes, bytes]:
+    """The first and the last bytes; the same ones when it is short."""
+    file.seek(0)
+    head = file.read(_HEAD)
+    if len(head) < _HEAD:
+        return head, head
+    file.seek(max(0, file.seek(0, io.SEEK_END) - _TAIL))
+    return head, file.read(_TAIL)
 
 
 def _by_magic(head: bytes, tail: bytes) -> str | None:
@@ -146,12 +155,12 @@ def delimiter(text: str) -> str | None:
     return None
 
 
-def _ole(file: Path, content: bytes) -> DocumentEncrypted | TypeUnknown:
+def _ole(name: str, content: bytes) -> DocumentEncrypted | TypeUnknown:
     if "EncryptedPackage".encode("utf-16-le") in content:
         return DocumentEncrypted(
-            f"{file.name} is an Office document with a password.",
+            f"{name} is an Office document with a password.",
             next="Save it without the password and send it again.",
         )
     return TypeUnknown(
-        f"{file.name} is of an Office before 2007, or a mail or a program set.", next="Save it as .docx, .xlsx or .pdf."
+        f"{name} is of an Office before 2007, or a mail or a program set.", next="Save it as .docx, .xlsx or .pdf."
     )

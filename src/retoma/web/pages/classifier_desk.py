@@ -25,7 +25,7 @@ CONTENT = "content:read"
 Say = Callable[..., str]
 
 
-def _library(visit: Here) -> Classification:
+async def _library(visit: Here) -> Classification:
     visit.only(NAME)
     return Classification(visit.app)
 

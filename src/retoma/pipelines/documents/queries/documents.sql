@@ -1,23 +1,55 @@
 -- Documents: a file that somebody sent, once per content.
 
 -- name: receive
--- Two equal files at once: the second waits here until the first has committed, and gets no row.
-insert into retoma.documents (filename, kind, mime_type, size, sha256, blob, uploaded_by, correlation_id)
-values (%(filename)s::text, %(kind)s::text, %(mime_type)s::text, %(size)s::bigint, %(content)s::text, %(blob)s::text,
-        %(uploaded_by)s::text, %(correlation_id)s::text)
-    on conflict (sha256) do nothing
-returning id;
+-- Files become documents, unless their content is one already: then no id comes back. Two equal files at once: the
+-- second waits here until the first has committed; rows are written in the order of their contents, so that two who
+-- write the same never wait for each other in a ring. Each blob gets its owner in the same statement: one that the
+-- sweep has given up is not held and gets none, for the row lock lets one of the two go first.
+with asked as materialized (
+    select *
+      from unnest(%(filenames)s::text[], %(kinds)s::text[], %(mime_types)s::text[], %(sizes)s::bigint[],
+                  %(contents)s::text[], %(blobs)s::text[], %(senders)s::text[], %(correlations)s::text[])
+           as asked (filename, kind, mime_type, size, sha256, blob, uploaded_by, correlation_id)
+),
+held as materialized (
+    select blob
+      from retoma.loose_blobs
+     where blob = any (%(blobs)s::text[])
+       and dropped_at is null
+     order by blob
+       for update
+),
+new as (
+    insert into retoma.documents (filename, kind, mime_type, size, sha256, blob, uploaded_by, correlation_id)
+    select asked.filename, asked.kind, asked.mime_type, asked.size, asked.sha256, asked.blob, asked.uploaded_by,
+           asked.correlation_id
+      from asked
+      join held using (blob)
+     order by asked.sha256, asked.blob
+        on conflict (sha256) do nothing
+    returning id, blob
+),
+owned as (
+    delete from retoma.loose_blobs as loose
+     using new
+     where loose.blob = new.blob
+)
+select asked.blob, new.id, held.blob is not null as held
+  from asked
+  left join held using (blob)
+  left join new using (blob);
 
 -- name: queue
--- In the transaction that queued the job; the old job, if there was one, is gone.
-update retoma.documents
-   set job_id = %(job_id)s::bigint, updated_at = now()
- where id = %(id)s::uuid
-returning id;
+-- In the transaction that queued the jobs; the old jobs, if there were any, are gone.
+update retoma.documents as document
+   set job_id = queued.job_id, updated_at = now()
+  from unnest(%(ids)s::uuid[], %(jobs)s::bigint[]) as queued (id, job_id)
+ where document.id = queued.id
+returning document.id;
 
--- name: one
+-- name: some
 -- include: document
- where document.id = %(id)s::uuid;
+ where document.id = any (%(ids)s::uuid[]);
 
 -- name: by_content
 -- include: document

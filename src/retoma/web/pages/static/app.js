@@ -140,7 +140,14 @@ window.retoma = (() => {
   });
 
   document.addEventListener("htmx:error", () => notice("bad", say("base.failed"), say("base.offline")));
-  document.addEventListener("htmx:after:swap", () => localise());
+  // What somebody else swapped is not what its tag was given for, nor is what holds it or what it holds.
+  document.addEventListener("htmx:after:swap", (event) => {
+    const { target } = event.detail.ctx;
+    const swapped = typeof target === "string" ? document.querySelector(target) : target;
+    for (const each of swapped?.querySelectorAll("[data-url]") ?? []) tags.delete(each);
+    for (let each = swapped; each; each = each.parentElement) tags.delete(each);
+    localise();
+  });
 
   // — theme: as the system, light, dark; the server reads the cookie, so that nothing flashes —
 

@@ -1,0 +1,66 @@
+"""Several server processes at one address: they share the socket, and whoever is free answers."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import sys
+from collections.abc import Callable, Sequence
+
+from retoma.errors import ConfigurationError
+from retoma.web.serving import GRACE_SECONDS
+
+_AGAIN_SECONDS = 1.0  # so that one that cannot live does not use up a processor by trying
+_MISTAKEN = 2  # what our commands end with when they were told something wrong
+
+
+async def serve_together(
+    number: int, listening: socket.socket, arguments: Sequence[str], *, stop: asyncio.Event, tell: Callable[[str], None]
+) -> None:
+    """Keep *number* processes of ``retoma serve`` at *listening* until *stop*; one that dies is replaced.
+
+    Each hears of the end by its standard input, which is closed also when this process is killed.
+    """
+    command = [sys.executable, "-m", "retoma", "serve", *arguments, "--socket", str(listening.fileno())]
+    listening.set_inheritable(True)
+    try:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(number):
+                group.create_task(_keep_one(command, listening, stop, tell))
+    except ExceptionGroup as failed:
+        raise failed.exceptions[0] from None  # what keeps one from starting keeps all
+
+
+async def _keep_one(
+    command: Sequence[str], listening: socket.socket, stop: asyncio.Event, tell: Callable[[str], None]
+) -> None:
+    while not stop.is_set():
+        process = await asyncio.create_subprocess_exec(
+            *command, stdin=asyncio.subprocess.PIPE, pass_fds=[listening.fileno()]
+        )
+        ended, told = asyncio.create_task(process.wait()), asyncio.create_task(stop.wait())
+        try:
+            await asyncio.wait({ended, told}, return_when=asyncio.FIRST_COMPLETED)
+            if told.done():
+                listening.close()  # from here on nobody is let in who would not be answered
+                await _end(process)
+                return
+        finally:
+            told.cancel()
+            if process.returncode is None:
+                process.kill()
+            await ended
+        if process.returncode == _MISTAKEN:
+            raise ConfigurationError("A server process could not start.", next="It has said why, above.")
+        tell(f"Server process {process.pid} ended with {process.returncode}; another takes its place.")
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(stop.wait(), _AGAIN_SECONDS)
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    assert process.stdin is not None
+    process.stdin.close()
+    with contextlib.suppress(TimeoutError):
+        # What is under way may end; a little longer than the process itself allows.
+        await asyncio.wait_for(process.wait(), GRACE_SECONDS + 5)
