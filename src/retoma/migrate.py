@@ -18,7 +18,7 @@ from retoma.patience import TRIES, Patience, Tell
 from retoma.settings import Settings
 from retoma.store.migrations import LOCK_SECONDS
 
-HEAD = "0008"
+HEAD = "0009"
 """The revision this program was written for."""
 
 _LOCK = 7_368_021_115

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from itertools import pairwise
 
 import psycopg
 import pytest
@@ -20,15 +21,26 @@ def _no_limits(db: Hand) -> None:
     db.sql("delete from retoma.limits; delete from retoma.permits")
 
 
-def take(db: Hand, worker: int, requests: float = 1, tokens: float = 10, *, busy: int = 0, places: int = 10) -> Slice:
+def take(
+    db: Hand,
+    worker: int,
+    requests: float = 1,
+    tokens: float = 10,
+    *,
+    busy: int = 0,
+    places: int = 10,
+    horizon: float = 0.0,
+    back: tuple[str, float, float] = ("", 0, 0),
+) -> Slice:
     query = limits.take(
         NAME,
         worker_id=worker,
         requests=requests,
-        tokens=tokens,
         least_tokens=tokens / requests,
         places=places,
         busy=busy,
+        back=back,
+        horizon=horizon,
     )
     return db.ask(query)[0]
 
@@ -63,13 +75,13 @@ def a_minute(db: Hand, each: Callable[[], float]) -> tuple[float, float]:
 
 class TestTake:
     def test_a_name_that_nobody_knows_gives_nothing(self, db: Hand) -> None:
-        assert db.ask(limits.take("x", worker_id=1, requests=1, tokens=1, least_tokens=1, places=1, busy=0)) == []
+        assert db.ask(limits.take("x", worker_id=1, requests=1, least_tokens=1, places=1, busy=0)) == []
 
     def test_the_narrowest_name_that_is_limited_counts_and_else_the_narrowest(self, db: Hand) -> None:
         names = ("openai/gpt/key", "openai/gpt", "openai")
 
         def found() -> list[str]:
-            query = limits.take(*names, worker_id=1, requests=1, tokens=1, least_tokens=1, places=1, busy=0)
+            query = limits.take(*names, worker_id=1, requests=1, least_tokens=1, places=1, busy=0)
             return [each.name for each in db.ask(query)]
 
         assert found() == []
@@ -106,9 +118,9 @@ class TestTake:
 
     def test_an_empty_bucket_says_how_long_to_wait(self, db: Hand) -> None:
         put(db, requests=60)
-        while take(db, 1).requests:
+        while (got := take(db, 1)).requests:
             pass
-        wait = take(db, 1).wait
+        wait = got.wait
 
         assert 0 < wait <= 60 / 57
         age(db, wait + 0.01)
@@ -121,6 +133,47 @@ class TestTake:
         owed = take(db, 1, 1, 10)
         assert owed.requests == 0
         assert owed.wait > 20, "475 tokens at 950 a minute"
+
+    def test_a_request_may_be_given_a_moment_ahead_and_the_next_a_moment_later(self, db: Hand) -> None:
+        put(db, requests=600)
+        while not (first := take(db, 1, horizon=1.0)).wait:
+            pass
+        later = [take(db, 2, horizon=1.0) for _ in range(12)]
+
+        given = [first.wait, *(each.wait for each in later if each.requests)]
+        assert given == sorted(given), "each after the one before"
+        assert len(given) in (9, 10, 11), "those of one second: 570 in a minute"
+        assert given[-1] <= 1.0
+        assert all(each.wait > 1.0 for each in later if not each.requests)
+
+    def test_what_is_given_ahead_is_not_given_again(self, db: Hand) -> None:
+        put(db, requests=100)
+        got, minutes = a_minute(db, lambda: take(db, 1, 10, horizon=1.0).requests)
+
+        assert 90 <= got <= 100 * (0.025 + 0.95 * (minutes + 1 / 60))
+
+    def test_who_is_sent_away_is_given_a_turn_after_those_before(self, db: Hand) -> None:
+        put(db, requests=60)
+        while (got := take(db, 1)).requests:
+            pass
+        turns = [got.wait, *(take(db, 1).wait for _ in range(5))]
+
+        apart = [after - before for before, after in pairwise(turns)]
+        assert all(0.3 < each < 1.0 for each in apart), "a little less than the 1.05 s that one request takes"
+
+    def test_nobody_is_sent_away_for_longer_than_the_longest(self, db: Hand) -> None:
+        put(db, requests=10)
+        waits = [take(db, 1).wait for _ in range(40)]
+
+        assert 29 < max(waits) <= 30
+
+    def test_what_was_left_of_the_last_slice_comes_back_with_the_next_question(self, db: Hand) -> None:
+        put(db, requests=100)
+        first = take(db, 1, 5).requests
+
+        assert take(db, 1).requests == 0
+        assert take(db, 1, 5, back=("another", first, 0)).requests == 0, "it was of another limit"
+        assert take(db, 1, 5, back=(NAME, first, 0)).requests == first
 
     def test_at_once_counts_over_all_workers_that_are_alive(self, db: Hand) -> None:
         one, two = db.hello(), db.hello()
@@ -151,6 +204,18 @@ class TestGiveBack:
         db.ask(limits.give_back(NAME, requests=first, tokens=0))
 
         assert take(db, 2, 5).requests == first
+
+
+class TestSit:
+    def test_places_that_are_not_needed_are_for_others(self, db: Hand) -> None:
+        one, two = db.hello(), db.hello()
+        put(db, at_once=10)
+        take(db, one, 1, places=10)
+        assert take(db, two, places=5).requests == 0
+
+        db.ask(limits.sit(NAME, one, taken=4))
+
+        assert take(db, two, places=10).places == 6
 
 
 class TestLeave:
@@ -213,6 +278,18 @@ class TestPut:
         put(db, requests=20)
 
         assert take(db, 1, 10).requests == 1, "a fortieth of a minute's allowance"
+
+    def test_who_sets_a_limit_ends_what_kept_requests_back(self, db: Hand) -> None:
+        put(db, requests=60)
+        db.ask(limits.cool(NAME, seconds=1e9, reason="429"))
+        for _ in range(5):
+            db.ask(limits.tell(NAME, good=False, reason="502"))
+        assert take(db, 1).wait > 3600
+
+        put(db, requests=6000)
+        age(db, 1)
+
+        assert take(db, 1).requests == 1
 
     def test_what_is_there_is_kept_when_asked(self, db: Hand) -> None:
         put(db, requests=20)

@@ -13,25 +13,43 @@ def _name(name: str) -> str:
 
 
 def take(
-    *names: str, worker_id: int, requests: float, tokens: float, least_tokens: float, places: int, busy: int
+    *names: str,
+    worker_id: int,
+    requests: float,
+    least_tokens: float,
+    places: int,
+    busy: int,
+    back: tuple[str, float, float] = ("", 0.0, 0.0),
+    horizon: float = 1.0,
+    longest: float = 30.0,
 ) -> Query[Slice]:
     """*names* go from the narrowest to the widest; the first that is limited counts. *places* is how many requests the
-    executor would like to have under way, and *busy* how many it has.
+    executor would like to have under way, and *busy* how many it has; *back* what it had left of a limit: its name,
+    requests and tokens. A request may be given up to *horizon* seconds ahead; nobody is sent away for more than
+    *longest*.
     """
     params = {
         "names": list(names),
         "worker_id": worker_id,
         "requests": requests,
-        "tokens": tokens,
         "least_tokens": least_tokens,
         "places": places,
         "busy": busy,
+        "back_name": back[0],
+        "back_requests": back[1],
+        "back_tokens": back[2],
+        "horizon": horizon,
+        "longest": longest,
     }
     return Query(SQL["take"], Slice, params)
 
 
 def give_back(name: str, *, requests: float, tokens: float) -> Query[str]:
     return Query(SQL["give_back"], _name, {"name": name, "requests": requests, "tokens": tokens})
+
+
+def sit(name: str, worker_id: int, *, taken: int) -> Query[str]:
+    return Query(SQL["sit"], _name, {"name": name, "worker_id": worker_id, "taken": taken})
 
 
 def leave(name: str, worker_id: int) -> Query[str]:

@@ -1,10 +1,12 @@
 -- What providers allow, shared by all workers. One short statement takes a slice for many calls at once.
 
 -- name: take
--- Refill by the time that has passed, then give what is asked for, or say how long to wait. A bucket holds a fortieth
--- of a minute's allowance, and one request at least; it is refilled with nineteen twentieths, so that no minute gives
--- more than is allowed, and what reaches the provider a little late still fits. A provider that cools is not asked at
--- all; one that failed too often is asked by one probe at a time.
+-- Refill by the time that has passed, then give what is asked for; or one request that may be made in a moment, which the
+-- bucket owes meanwhile; or say how long to stay away. A bucket holds a fortieth of a minute's allowance, and one request
+-- at least; it is refilled with nineteen twentieths, so that no minute gives more than is allowed, and what reaches the
+-- provider a little late still fits. Who is sent away is given a turn, one after the other and a little closer than the
+-- refill, so that a thousand who wait do not all ask again each second. A provider that cools is not asked at all; one
+-- that failed too often is asked by one probe at a time.
 with locked as materialized (
     -- The first of the names that is limited, else the first. And first the lock, then the clock: who waited for
     -- another must not be refilled for the time that one was.
@@ -19,10 +21,16 @@ with locked as materialized (
 ),
 held as materialized (
     select bucket.*,
-           least(pace.most, bucket.requests_left + pace.per_second * passed.seconds) as requests_now,
-           pace.per_second,
-           least(bucket.tokens * 0.025,
-                 bucket.tokens_left + bucket.tokens * 0.95 / 60 * passed.seconds) as tokens_now,
+           clock.now as clock,
+           pace.requests as requests_pace,
+           pace.tokens as tokens_pace,
+           bucket.tokens * 0.025 as most_tokens,
+           case when bucket.requests is not null
+                then least(greatest(1, bucket.requests * 0.025)::float8,
+                           bucket.requests_left + back.requests + pace.requests * passed.seconds) end as requests_now,
+           case when bucket.tokens is not null
+                then least(bucket.tokens * 0.025,
+                           bucket.tokens_left + back.tokens + pace.tokens * passed.seconds) end as tokens_now,
            (select coalesce(sum(permit.taken), 0)
               from retoma.permits as permit
               join retoma.workers as worker on worker.id = permit.worker_id
@@ -31,80 +39,83 @@ held as materialized (
                and worker.stopped_at is null
                and worker.lease_expires_at > now()) as others
       from locked as bucket
+     cross join lateral (select clock_timestamp() as now) as clock
      cross join lateral (
-           select extract(epoch from greatest(clock_timestamp() - bucket.refilled_at, interval '0'))::float8
-                      as seconds) as passed
+           select extract(epoch from greatest(clock.now - bucket.refilled_at, interval '0'))::float8 as seconds) as passed
      cross join lateral (
-           select greatest(1, bucket.requests * 0.025)::float8 as most,
-                  greatest(bucket.requests - greatest(1, bucket.requests * 0.05), bucket.requests * 0.5)::float8 / 60
-                      as per_second) as pace
+           select case when bucket.requests is not null
+                       then greatest(bucket.requests - greatest(1, bucket.requests * 0.05),
+                                     bucket.requests * 0.5)::float8 / 60 end as requests,
+                  bucket.tokens * 0.95 / 60 as tokens) as pace
+      -- What the executor had of this limit and did not use; of another limit it is nothing.
+     cross join lateral (
+           select case when bucket.name = %(back_name)s::text then %(back_requests)s::float8 else 0 end as requests,
+                  case when bucket.name = %(back_name)s::text then %(back_tokens)s::float8 else 0 end as tokens) as back
 ),
 judged as materialized (
     select held.*,
-           greatest(0, coalesce(extract(epoch from held.cooled_until - clock_timestamp()), 0),
-                    coalesce(extract(epoch from held.opened_until - clock_timestamp()), 0),
+           greatest(0, coalesce(extract(epoch from held.cooled_until - held.clock), 0),
+                    coalesce(extract(epoch from held.opened_until - held.clock), 0),
                     case when held.opened_until is not null
-                         then coalesce(extract(epoch from held.probing_until - clock_timestamp()), 0) else 0 end
+                         then coalesce(extract(epoch from held.probing_until - held.clock), 0) else 0 end
                    )::float8 as shut,
            case when held.at_once is null then %(places)s::integer
-                else least(%(places)s::integer, held.at_once - held.others::integer) end as places
+                else least(%(places)s::integer, held.at_once - held.others::integer) end as places,
+           -- A single request that is larger than the bucket is let through when the bucket is full, and owed.
+           greatest(0, (1 - held.requests_now) / held.requests_pace,
+                    (least(%(least_tokens)s::float8, held.most_tokens) - held.tokens_now) / held.tokens_pace
+                   )::float8 as ready
       from held
 ),
 given as materialized (
     select judged.*,
            judged.opened_until is not null as probe,
-           case when judged.shut > 0 or judged.places <= %(busy)s::integer then 0
-                when judged.opened_until is not null then least(1, %(requests)s::float8)
-                when judged.requests is null then %(requests)s::float8
-                when judged.requests_now < 1 then 0
-                else floor(least(%(requests)s::float8, judged.requests_now)) end as got_requests
+           case when judged.shut > 0 or judged.places <= %(busy)s::integer or judged.ready > %(horizon)s::float8 then 0
+                when judged.ready > 0 or judged.opened_until is not null then 1
+                else greatest(1, floor(least(%(requests)s::float8, judged.requests_now,
+                                             judged.tokens_now / nullif(%(least_tokens)s::float8, 0)))) end as got
       from judged
 ),
-granted as materialized (
+away as materialized (
     select given.*,
-           -- A single request that is larger than the bucket is let through when the bucket is full, and owed.
-           case when given.got_requests = 0 then 0
-                when given.tokens is null then %(tokens)s::float8
-                when given.tokens_now >= least(%(least_tokens)s::float8, given.tokens * 0.025)
-                then greatest(%(least_tokens)s::float8, least(%(tokens)s::float8, given.tokens_now))
-                else 0 end as got_tokens
+           given.got = 0 and given.shut = 0 and given.places > %(busy)s::integer as sent,
+           least(greatest(given.turn_at, given.clock + make_interval(secs => given.ready)),
+                 given.clock + make_interval(secs => %(longest)s::float8)) as turn
       from given
 ),
 taken as (
     update retoma.limits as bucket
-       set requests_left = coalesce(granted.requests_now
-                                    - case when granted.got_tokens > 0 or granted.tokens is null
-                                           then granted.got_requests else 0 end, 0),
-           tokens_left = coalesce(granted.tokens_now - granted.got_tokens, 0),
-           refilled_at = clock_timestamp(),
-           probing_until = case when granted.probe and granted.got_requests > 0
-                                then clock_timestamp() + interval '30 seconds' else bucket.probing_until end
-      from granted
-     where bucket.name = granted.name
+       set requests_left = coalesce(away.requests_now - away.got, 0),
+           tokens_left = coalesce(away.tokens_now - away.got * %(least_tokens)s::float8, 0),
+           refilled_at = away.clock,
+           probing_until = case when away.probe and away.got > 0
+                                then away.clock + interval '30 seconds' else bucket.probing_until end,
+           turn_at = case when away.sent
+                          then away.turn + make_interval(secs => 0.8 * greatest(
+                                   1 / away.requests_pace, %(least_tokens)s::float8 / away.tokens_pace))
+                          else bucket.turn_at end
+      from away
+     where bucket.name = away.name
 ),
 seated as (
     insert into retoma.permits (name, worker_id, taken)
-    select granted.name, %(worker_id)s::bigint, granted.places
-      from granted
-     where granted.at_once is not null
+    select away.name, %(worker_id)s::bigint, away.places
+      from away
+     where away.at_once is not null
     on conflict (name, worker_id) do update set taken = excluded.taken
 )
-select case when granted.got_tokens > 0 or granted.tokens is null and granted.got_requests > 0
-            then granted.got_requests else 0 end::float8 as requests,
-       granted.got_tokens::float8 as tokens,
-       granted.places,
-       case when granted.shut > 0 then granted.shut
-            when granted.places <= %(busy)s::integer then 0.2
-            when granted.got_requests = 0 then (1 - granted.requests_now) / granted.per_second
-            when granted.tokens is not null and granted.got_tokens = 0
-            then (least(%(least_tokens)s::float8, granted.tokens * 0.025) - granted.tokens_now)
-                 * 60 / (granted.tokens * 0.95)
-            else 0 end::float8 as wait,
-       granted.reason,
-       granted.probe,
-       granted.at_once is not null as seated,
-       granted.name
-  from granted;
+select away.got::float8 as requests,
+       away.got * %(least_tokens)s::float8 as tokens,
+       away.places,
+       case when away.shut > 0 then away.shut
+            when away.got > 0 then away.ready
+            when away.places <= %(busy)s::integer then 0.2
+            else extract(epoch from away.turn - away.clock) end::float8 as wait,
+       away.reason,
+       away.probe,
+       away.at_once is not null as seated,
+       away.name
+  from away;
 
 -- name: give_back
 -- What was taken and not used, or used beyond what was taken.
@@ -113,6 +124,14 @@ update retoma.limits as bucket
        tokens_left = bucket.tokens_left + %(tokens)s::float8
  where bucket.name = %(name)s::text
 returning bucket.name;
+
+-- name: sit
+-- So many requests of this executor are under way or about to be: its other places are for others.
+update retoma.permits as permit
+   set taken = %(taken)s::integer
+ where permit.worker_id = %(worker_id)s::bigint
+   and permit.name = %(name)s::text
+returning permit.name;
 
 -- name: leave
 -- Nothing of this executor is under way: its places are free.
@@ -148,7 +167,8 @@ update retoma.limits as bucket
 returning bucket.name;
 
 -- name: put
--- A person, or the program, says what is allowed; it holds from the next slice on.
+-- A person, or the program, says what is allowed; it holds from the next slice on. Whatever kept requests back is
+-- over: who sets a limit wants it tried.
 insert into retoma.limits as bucket (name, requests, tokens, at_once, requests_left, tokens_left)
 values (%(name)s::text, %(requests)s::integer, %(tokens)s::integer, %(at_once)s::integer,
         greatest(1, coalesce(%(requests)s::integer, 0) * 0.025), coalesce(%(tokens)s::integer, 0) * 0.025)
@@ -159,7 +179,13 @@ on conflict (name) do update
        requests_left = case when bucket.requests is null then excluded.requests_left
                             else least(bucket.requests_left, excluded.requests_left) end,
        tokens_left = case when bucket.tokens is null then excluded.tokens_left
-                          else least(bucket.tokens_left, excluded.tokens_left) end
+                          else least(bucket.tokens_left, excluded.tokens_left) end,
+       turn_at = null,
+       cooled_until = null,
+       opened_until = null,
+       probing_until = null,
+       failures = 0,
+       reason = null
  where not %(keep)s::boolean
 returning name;
 

@@ -1,0 +1,1 @@
+alter table retoma.schedules drop column declared;
