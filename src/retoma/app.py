@@ -20,9 +20,9 @@ from retoma.calling import Calls
 from retoma.commands import Command, Options, only
 from retoma.database import TRANSIENT, Database
 from retoma.errors import ConfigurationError, DatabaseUnreachable
-from retoma.front import HINT_SECONDS, Enqueueing, Front, keys_of, prepare
+from retoma.front import LATE_SECONDS, Enqueueing, Front, always, keys_of, prepare
 from retoma.front import reach as reach  # noqa: PLC0414 - the command line comes for it here
-from retoma.join import run_on
+from retoma.join import run_on, run_whole_on
 from retoma.model import (
     Attempt,
     Checkpoint,
@@ -91,19 +91,21 @@ class Retoma(Batches, Calls):
         return self
 
     async def close(self) -> None:
-        """Let go of the database, once for each time it was opened; the embedded server stops when the last
-        process has let go.
-        """
+        """Let go of the database, once for each time it was opened; an embedded server stops with its last user."""
         self._openings -= 1
         if self._openings > 0:
             return
         for late in self._late_hints.values():
             late.cancel()
-        if self._database is not None:
-            await self._database.close()
-        if self._embedded is not None:
-            self._embedded.release()
-        self._database = self._embedded = None
+        self._late_hints.clear()
+        database, server = self._database, self._embedded
+        self._database = self._embedded = None  # first: a loop that ends calls off what we wait for below
+        try:
+            if database is not None:
+                await database.close()
+        finally:
+            if server is not None:
+                server.release()
 
     async def __aenter__(self) -> Self:
         return await self.open()
@@ -138,7 +140,7 @@ class Retoma(Batches, Calls):
 
     async def _transact(self, command: Command[T], conn: object = None) -> T:
         if conn is not None:
-            return await run_on(conn, command)
+            return await run_whole_on(conn, command)
         async with self.database.transaction() as connection:
             return await run_on(connection, command)
 
@@ -156,8 +158,8 @@ class Retoma(Batches, Calls):
         """Queue one job. With *conn*, a connection of the caller's own, it commits or rolls back with the
         caller's rows. The same *key* gives the same job back, or raises KeyTaken with ``if_taken='raise'``.
         """
-        receipts = await self.enqueue_many(pipeline, [input], key=key, conn=conn, **options)
-        return receipts[0]
+        hint = self._hint if conn is None else always
+        return await self._ask(commands.enqueue_one(pipeline, input, key, Options(**options), notify=hint), conn)
 
     async def enqueue_many(
         self,
@@ -169,27 +171,30 @@ class Retoma(Batches, Calls):
         **options: Unpack[Enqueueing],
     ) -> list[Receipt]:
         """Queue one job per input, all or none."""
-        hint = self._hint if conn is None else _always
+        hint = self._hint if conn is None else always
         command = commands.enqueue(pipeline, inputs, keys_of(key), Options(**options), notify=hint)
-        if conn is not None:
-            return await run_on(conn, command)
-        async with self.database.connection() as connection:
-            if isinstance(inputs, Sequence) and len(inputs) <= 1:
-                return await run_on(connection, command)
-            async with connection.transaction():
-                return await run_on(connection, command)
+        return await self._transact(command, conn)
 
     def _hint(self, queue: str) -> bool:
         if self.front.hint_due(queue):
             return True
         # Too soon after the last hint: one more follows, for whoever went back to sleep in between.
         if queue not in self._late_hints:
-            loop = asyncio.get_running_loop()
-            self._late_hints[queue] = loop.call_later(HINT_SECONDS, lambda: loop.create_task(self._hint_late(queue)))
+            self._hint_later(queue)
         return False
 
-    async def _hint_late(self, queue: str) -> None:
-        self._late_hints.pop(queue, None)
+    def _hint_later(self, queue: str) -> None:
+        wait = LATE_SECONDS - self.front.hinted_ago(queue)
+        self._late_hints[queue] = asyncio.get_running_loop().call_later(wait, self._hint_now, queue)
+
+    def _hint_now(self, queue: str) -> None:
+        if self.front.hint_due(queue):
+            del self._late_hints[queue]
+            self._hinting = asyncio.create_task(self._send_hint(queue))  # kept, or it might vanish before it is done
+        else:
+            self._hint_later(queue)  # a job carried one meanwhile, and others may have come after it
+
+    async def _send_hint(self, queue: str) -> None:
         if self._database is not None:
             with contextlib.suppress(*TRANSIENT, DatabaseUnreachable):  # only a hint: workers look by themselves, too
                 await self._database.all(queues.hint(queue))
@@ -343,8 +348,3 @@ class Retoma(Batches, Calls):
         return Worker(
             self, self.front, processes=processes, at_once=at_once, queues=queues, label=label, reference=reference
         )
-
-
-def _always(_queue: str) -> bool:
-    # Inside a caller's transaction the hint goes out with the commit, whenever that is.
-    return True

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -15,6 +15,7 @@ import orjson
 from pydantic import TypeAdapter, ValidationError
 
 from retoma.call import Request
+from retoma.desk import Errand
 from retoma.errors import AnswerUnfit
 from retoma.model import Claim
 from retoma.providers import (
@@ -29,6 +30,7 @@ from retoma.providers import (
     Prompt,
     Usage,
 )
+from retoma.providers.later import Pending, Submitter
 
 Found = TypeVar("Found", bound=Extraction | Offers)
 
@@ -42,8 +44,15 @@ _FENCED = re.compile(r"```(?:json)?\s*(.*?)```", re.DOTALL)
 class Calling(Protocol):
     """Where calls are made: the desk, or a rehearsal's stand-in."""
 
-    async def call(self, claim: Claim, step: str, request: Request, send: Any) -> Answer:
+    async def call(self, claim: Claim | None, step: str, request: Request, send: Any) -> Answer:
         """The answer to *request*."""
+
+
+class Fetching(Calling, Protocol):
+    """Where calls are made whose answers come later, too."""
+
+    async def fetch(self, claim: Claim | None, step: str, request: Request, errand: Errand) -> Answer:
+        """The answer to *request*, which is handed in."""
 
 
 def as_prompt(said: str | Prompt) -> Prompt:
@@ -53,7 +62,7 @@ def as_prompt(said: str | Prompt) -> Prompt:
 
 async def ask(
     desk: Calling,
-    claim: Claim,
+    claim: Claim | None,
     step: str,
     chat: Chat,
     prompt: Prompt,
@@ -82,7 +91,14 @@ async def ask(
 
 
 async def embed(
-    desk: Calling, claim: Claim, step: str, embedder: Embedder, texts: Sequence[str], *, timeout: float, reuse: bool
+    desk: Calling,
+    claim: Claim | None,
+    step: str,
+    embedder: Embedder,
+    texts: Sequence[str],
+    *,
+    timeout: float,
+    reuse: bool,
 ) -> list[list[float]]:
     """One vector per text. What is computed on this machine costs nothing and is not written down."""
     if embedder.provider == LOCAL:
@@ -108,7 +124,7 @@ async def embed(
 
 
 async def extract(
-    desk: Calling,
+    desk: Fetching,
     claim: Claim,
     step: str,
     extractor: Extractor,
@@ -121,11 +137,26 @@ async def extract(
 ) -> Extraction:
     """What *file* says; an equal file is known by its *sha256*. The answer as it came stays with the call."""
     request = _of_units(extractor, "extract", {"sha256": sha256, "kind": kind}, timeout=timeout, reuse=reuse)
+    if isinstance(extractor, Submitter):
+        errand = _errand(extractor, file, kind, request)
+        request = replace(request, kept=extractor.kept_seconds)
+        return _found_in(await desk.fetch(claim, step, request, errand), Extraction)
 
     async def send() -> Extraction:
         return await extractor.extract(file, kind=kind, timeout=timeout)
 
     return await _found(desk, claim, step, request, Extraction, send)
+
+
+def _errand(extractor: Submitter, file: Path, kind: str, request: Request) -> Errand:
+    async def submit() -> str:
+        return await extractor.submit(file, kind=kind, timeout=request.timeout)
+
+    async def look(operation: str, seconds: float) -> Answer | Pending:
+        found = await extractor.look(operation, timeout=seconds)
+        return found if isinstance(found, Pending) else _told(found, request.model)
+
+    return Errand(submit, look)
 
 
 async def search(
@@ -169,12 +200,18 @@ async def _found(
     """What *send* gives, always as it is found again in the store. Work of this machine is not written down."""
 
     async def told() -> Answer:
-        found = await send()
-        # Not by the codec, which may refuse: a paid answer is written down first, whatever is in it.
-        text = json.dumps(asdict(replace(found, raw="", usage=Usage())), default=str)
-        return Answer(raw=found.raw or text, text=text, model=request.model, usage=found.usage)
+        return _told(await send(), request.model)
 
-    answer = await (told() if request.provider == LOCAL else desk.call(claim, step, request, told))
+    return _found_in(await (told() if request.provider == LOCAL else desk.call(claim, step, request, told)), kind)
+
+
+def _told(found: Extraction | Offers, model: str) -> Answer:
+    # Not by the codec, which may refuse: a paid answer is written down first, whatever is in it.
+    text = json.dumps(asdict(replace(found, raw="", usage=Usage())), default=str)
+    return Answer(raw=found.raw or text, text=text, model=model, usage=found.usage)
+
+
+def _found_in(answer: Answer, kind: type[Found]) -> Found:
     found = TypeAdapter(kind).validate_python(json.loads(answer.text))
     # What a service says of a whole document may be larger than a checkpoint can be.
     raw: Any = answer.raw if isinstance(found, Offers) else None
@@ -208,30 +245,41 @@ def _read(answer: Answer, adapter: TypeAdapter[Any] | None, step: str) -> Any:
         raise AnswerUnfit(f"The answer to step {step!r} was cut short at its largest length.", raw=answer.text)
     if adapter is None:
         return answer.text
-    try:
-        return adapter.validate_json(_json_in(answer.text))
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        where = "/".join(str(part) for part in first["loc"]) or "the whole"
-        raise AnswerUnfit(
-            f"The answer to step {step!r} does not fit: {where}: {first['msg']}.", raw=answer.text
-        ) from None
+    first: ValidationError | None = None
+    for text in _json_in(answer.text):
+        try:
+            return adapter.validate_json(text)
+        except ValidationError as error:
+            # The first that is JSON at all is what was meant; of the rest only the whole is worth a word.
+            if first is None or first.errors()[0]["type"] == "json_invalid":
+                first = error
+    assert first is not None
+    why = first.errors(include_url=False, include_input=False)[0]
+    where = "/".join(str(part) for part in why["loc"]) or "the whole"
+    raise AnswerUnfit(f"The answer to step {step!r} does not fit: {where}: {why['msg']}.", raw=answer.text)
 
 
-def _json_in(text: str) -> str:
-    """The JSON in an answer that wraps it in a fence or in prose."""
-    if fenced := _FENCED.search(text):
-        return fenced[1].strip()
-    starts = [place for place in (text.find("{"), text.find("[")) if place >= 0]
-    end = max(text.rfind("}"), text.rfind("]"))
-    return text[min(starts) : end + 1] if starts and end > min(starts) else text.strip()
+def _json_in(text: str) -> Iterator[str]:
+    """What may be the JSON of an answer: the whole, else what stands in a fence, else what prose is around."""
+    yield text.strip()
+    for fenced in _FENCED.finditer(text):
+        yield fenced[1].strip()
+    for opening, closing in ("{}", "[]"):
+        start, end = text.find(opening), text.rfind(closing)
+        if 0 <= start < end:
+            yield text[start : end + 1]
 
 
 def _mending(prompt: Prompt, answer: Answer, error: AnswerUnfit) -> Prompt:
+    wish = "Answer again, with JSON alone that fits the schema." if prompt.schema else "Answer again, in full."
     more: Sequence[Message] = (
         Message(role="assistant", content=answer.text),
-        Message(role="user", content=f"{error.message} Answer again, with JSON alone that fits the schema."),
+        Message(role="user", content=f"{error.message} {wish}"),
     )
-    longer = None if prompt.max_tokens is None else 2 * prompt.max_tokens
-    most = longer if answer.truncated else prompt.max_tokens
-    return replace(prompt, messages=[*prompt.messages, *more], max_tokens=most)
+    # Where nobody set a length the provider did, and only a longer one that is asked for can help.
+    before = prompt.max_tokens or max(answer.usage.output_tokens, _USUAL_ANSWER)
+    return replace(
+        prompt,
+        messages=[*prompt.messages, *more],
+        max_tokens=2 * before if answer.truncated else prompt.max_tokens,
+    )

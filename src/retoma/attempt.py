@@ -22,7 +22,6 @@ from retoma.steps import Steps, Suspend
 from retoma.sync_run import SyncRun
 
 _LONGEST_ERROR = 8000
-_MOST_FREE = 20  # times that a job may be handed back because the database went away
 _AFTER_OUTAGE = 1.0
 _LONGEST_WAIT = 30 * 86_400.0
 
@@ -92,9 +91,10 @@ def _ending_of(claim: Claim, pipeline: Pipeline[Any, Any], error: BaseException)
             ended.reason, ended.error = "unfit", describe(error)
         case LeaseLost():
             ended.ending, ended.reason = "released", "lease"
-        case DatabaseUnreachable() if claim.fence - claim.attempt < _MOST_FREE:
+        case DatabaseUnreachable():
             # Not the handler's fault: it costs no attempt, as long as it does not go on for ever.
             ended.ending, ended.reason, ended.delay = "postponed", "database", _AFTER_OUTAGE
+            ended.error = describe(error)
         case Ending() as other:
             ended.reason, ended.error = "rejected", str(other)
         case _:

@@ -165,6 +165,10 @@ class Batches:
             resuming.retry_failed(id, fingerprint=fingerprint, cancelled=cancelled, attempts=attempts), conn
         )
 
+    async def retry_all_failed(self, *, pipeline: str | None = None, attempts: int | None = None) -> list[int]:
+        """Try every failed job again, of any batch or none, or those of one *pipeline*; the ids of those it found."""
+        return await self._ask(commands.retry_all_failed(pipeline=pipeline, attempts=attempts))
+
     async def pause(self, id: int, *, reason: str = "person", conn: object = None) -> Batch:
         """Let a batch rest: nobody takes its jobs, and those that run go back after the step at hand."""
         return await self._transact(resuming.pause(id, reason=reason), conn)

@@ -9,7 +9,7 @@ from typing import Any, NoReturn, TypeVar
 
 import orjson
 
-from retoma import commands
+from retoma import checks, commands
 from retoma.batch import (
     Batch,
     BatchState,
@@ -99,18 +99,17 @@ def check(name: str, options: BatchOptions) -> None:
     if not name.strip() or len(name) > _LONGEST_NAME or "\0" in name:
         raise ConfigurationError(f"A batch has a name of 1 to {_LONGEST_NAME} characters, not {name[:80]!r}.")
     for what, least in (("max_resumes", 0), ("max_retries", 0), ("at_once", 1)):
-        number = getattr(options, what)
-        if number is not None and number < least:
-            raise ConfigurationError(f"{what} must be at least {least}, and is {number}.")
+        checks.whole(what, getattr(options, what), least, checks.MOST_ATTEMPTS - 1)
+    if options.queue is not None:
+        checks.name("queue", options.queue)
+    checks.text("correlation_id", options.correlation_id or None)
     if options.max_failure_rate is not None and not 0 <= options.max_failure_rate <= 1:
         raise ConfigurationError(
             f"max_failure_rate is a part of 1, such as 0.2, and is {options.max_failure_rate:g}.",
             next="0.2 stops the batch when more than one job in five fails.",
         )
-    if options.stall_seconds is not None and not options.stall_seconds > 0:
-        raise ConfigurationError(f"stall_seconds must be more than 0, and is {options.stall_seconds:g}.")
-    if options.budget is not None and options.budget < 0:
-        raise ConfigurationError(f"A budget must not be negative, and is {options.budget}.")
+    checks.seconds("stall_seconds", options.stall_seconds)
+    checks.money("budget", options.budget)
 
 
 def as_json(value: Mapping[str, Any], what: str) -> str:
@@ -131,6 +130,7 @@ def fill(
     options: BatchOptions = BatchOptions(),
 ) -> Command[list[Receipt]]:
     """Add jobs to a batch that is still open. The same key in the same batch gives the same job back."""
+    _check_id(id)
     found: list[batches.Filling] = yield batches.filling(id)
     if not found:
         batch = yield from one(id)
@@ -197,10 +197,16 @@ def _refuse_seal(id: int, expected: int, size: int) -> NoReturn:
 
 
 def one(id: int) -> Command[Batch]:
+    _check_id(id)
     rows: list[Batch] = yield batches.one(id)
     if not rows:
         raise _not_found(id)
     return rows[0]
+
+
+def _check_id(id: int) -> None:
+    if not checks.is_id(id):
+        raise _not_found(id)
 
 
 def _not_found(id: int) -> NotFound:
@@ -221,20 +227,20 @@ def page(
     for state in states or ():
         if state not in set(BatchState):
             raise ConfigurationError(f"There is no state {state!r}.", next=f"States are {', '.join(BatchState)}.")
-    if limit < 1:
-        raise ConfigurationError(f"A page has at least 1 batch, not {limit}.", next="Leave limit out for 50.")
+    checks.page("batches", limit)
     rows: list[Batch] = yield batches.page(
         states=states,
         pipeline=pipeline,
         labels=None if labels is None else as_json(labels, "labels"),
         name=name,
-        before=before,
+        before=before and min(before, checks.LARGEST_ID),
         limit=limit,
     )
     return rows
 
 
 def progress(id: int) -> Command[Progress]:
+    _check_id(id)
     rows: list[Progress] = yield batches.progress(id)
     if not rows:
         raise _not_found(id)
@@ -259,6 +265,7 @@ def errors(id: int) -> Command[list[ErrorGroup]]:
 
 
 def events(id: int, *, after: int, limit: int) -> Command[list[Event]]:
+    _check_id(id)
     rows: list[Event] = yield batches.events(id, after=after, limit=limit)
     if not rows:
         yield from one(id)
@@ -266,6 +273,7 @@ def events(id: int, *, after: int, limit: int) -> Command[list[Event]]:
 
 
 def explained(id: int) -> Command[Explanation]:
+    _check_id(id)
     rows = yield batches.evidence(id)
     if not rows:
         raise _not_found(id)
@@ -314,6 +322,7 @@ def _resumable(batch: Batch) -> tuple[bool, str | None]:
 
 
 def hold(id: int) -> Command[Hold]:
+    _check_id(id)
     rows: list[Hold] = yield batches.hold(id)
     if not rows:
         raise _not_found(id)

@@ -14,8 +14,9 @@ import tempfile
 from dataclasses import dataclass
 
 _FLOAT = struct.Struct("<d")  # the beat, first in the header
-_TOTALS = struct.Struct("<6qd")  # ready, claimed, completed, failed, retried, draining; busy
-_NOTE = struct.Struct("<qqddH78s")  # job, fence, began, deadline, length of the step's name, name
+_TOTALS = struct.Struct("<7qdd")  # ready, claimed, completed, failed, retried, draining, settled; busy, ticked
+_NOTE = struct.Struct("<qqddH78sd")  # job, fence, began, deadline, length of the step's name, name, again
+_NEVER = -1.0
 _SIZE = 128
 _NAME = 78
 _TIMES = struct.Struct("<dH78s")
@@ -31,6 +32,8 @@ class Note:
     began: float
     deadline: float
     step: str | None
+    again: float | None = 0.0
+    """In how many seconds it is tried again when its time is over; None when it is not."""
 
 
 @dataclass(slots=True)
@@ -44,6 +47,10 @@ class Totals:
     retried: int = 0
     draining: bool = False
     busy: float = 0.0
+    settled: bool = False
+    """Nothing that is paid for is on its way any more, and nothing will be."""
+    ticked: float = 0.0
+    """When its loop last moved, by the machine's monotonic clock."""
 
 
 class Board:
@@ -68,15 +75,16 @@ class Board:
 
     # — the executor's side —
 
-    def begin(self, place: int, job: int, fence: int, began: float, deadline: float) -> None:
-        _NOTE.pack_into(self._memory, _SIZE * (place + 1), job, fence, began, deadline, 0, b"")
+    def begin(self, place: int, job: int, fence: int, began: float, deadline: float, again: float | None = 0.0) -> None:
+        wait = _NEVER if again is None else again
+        _NOTE.pack_into(self._memory, _SIZE * (place + 1), job, fence, began, deadline, 0, b"", wait)
 
     def step(self, place: int, name: str, deadline: float) -> None:
         words = name.encode()[:_NAME]
         _TIMES.pack_into(self._memory, _SIZE * (place + 1) + 24, deadline, len(words), words)
 
     def clear(self, place: int) -> None:
-        _NOTE.pack_into(self._memory, _SIZE * (place + 1), 0, 0, 0.0, 0.0, 0, b"")
+        _NOTE.pack_into(self._memory, _SIZE * (place + 1), 0, 0, 0.0, 0.0, 0, b"", 0.0)
 
     def tell(self, totals: Totals) -> None:
         # Beside the beat, never over it: that is the other side's to write.
@@ -89,7 +97,9 @@ class Board:
             totals.failed,
             totals.retried,
             int(totals.draining),
+            int(totals.settled),
             totals.busy,
+            totals.ticked,
         )
 
     @property
@@ -104,15 +114,17 @@ class Board:
         _FLOAT.pack_into(self._memory, 0, at)
 
     def totals(self) -> Totals:
-        ready, claimed, completed, failed, retried, draining, busy = _TOTALS.unpack_from(self._memory, _FLOAT.size)
-        return Totals(bool(ready), claimed, completed, failed, retried, bool(draining), busy)
+        ready, claimed, completed, failed, retried, draining, settled, busy, ticked = _TOTALS.unpack_from(
+            self._memory, _FLOAT.size
+        )
+        return Totals(bool(ready), claimed, completed, failed, retried, bool(draining), busy, bool(settled), ticked)
 
     def notes(self) -> list[Note]:
         """What the executor is doing now, or was doing when it died."""
         found = []
         for place in range(1, self.places + 1):
-            job, fence, began, deadline, length, name = _NOTE.unpack_from(self._memory, _SIZE * place)
+            job, fence, began, deadline, length, name, again = _NOTE.unpack_from(self._memory, _SIZE * place)
             if job:
                 step = name[:length].decode(errors="replace") if length else None
-                found.append(Note(job, fence, began, deadline, step))
+                found.append(Note(job, fence, began, deadline, step, None if again == _NEVER else again))
         return found

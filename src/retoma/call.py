@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from retoma.errors import Unstorable
+
 _MILLION = Decimal(1_000_000)
 
 
@@ -33,6 +35,8 @@ class Request:
     reuse: bool = True
     in_doubt: str = "retry"
     """What to do when an earlier attempt asked and nobody knows the answer: "retry" or "hold"."""
+    kept: float = 0.0
+    """Seconds for which its result can be looked for, when it is handed in and answered later."""
 
     @property
     def limit(self) -> str:
@@ -46,6 +50,11 @@ class Request:
         return (*narrow, self.limit, self.provider)
 
     @property
+    def looks(self) -> tuple[str, ...]:
+        """The same for looks at what was handed in: services allow more of them, and count them apart."""
+        return tuple(f"{name}/results" for name in self.limits)
+
+    @property
     def bills(self) -> bool:
         """Whether it may cost something."""
         return bool(self.input_tokens or self.output_tokens or self.units)
@@ -53,7 +62,13 @@ class Request:
     def key(self) -> str:
         """The same for equal requests, whoever makes them."""
         said = {"provider": self.provider, "model": self.model, "body": self.body}
-        return hashlib.sha256(orjson.dumps(said, option=orjson.OPT_SORT_KEYS)).hexdigest()
+        try:
+            return hashlib.sha256(orjson.dumps(said, option=orjson.OPT_SORT_KEYS)).hexdigest()
+        except TypeError as error:  # half of a character, or a parameter that is no JSON
+            raise Unstorable(
+                f"What {self.limit} was to be asked cannot be written down: {error}.",
+                next="Ask for text and JSON alone; text.encode('utf-8', 'replace').decode() mends broken text.",
+            ) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +86,7 @@ class Call:
     kind: str
     """"first", "again" after one whose answer is in doubt, or "repair" of an answer that did not fit."""
     state: str
-    """"open", "answered", "failed" (nothing was billed) or "doubtful" (nobody knows)."""
+    """"open", "answered", "failed" (no answer; billed only if it has a cost) or "doubtful" (nobody knows)."""
     request: str
     answer: str | None
     text: str | None
@@ -91,7 +106,9 @@ class Call:
 
 
 class Opened(NamedTuple):
-    """What became of an intent: an equal call that was answered or is asked now, a call that was opened, or none."""
+    """What became of an intent: an equal call that was answered or is asked now, a call that was opened or taken over,
+    or none.
+    """
 
     mine: bool
     known: int | None
@@ -103,6 +120,8 @@ class Opened(NamedTuple):
     """Whether that one is asked by this very executor."""
     ours: bool
     """Whether it is asked by this very attempt."""
+    operation: str | None
+    """Where the result will be of the one that was taken over: it was handed in before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +136,8 @@ class Spend:
     useful: Decimal
     again: Decimal
     """Repairs, and requests that were made again because the first answer was lost."""
+    lost: Decimal
+    """What was billed for requests that gave no answer."""
     doubtful: Decimal
     """What was reserved for requests of which nobody knows whether they were billed."""
     input_tokens: int

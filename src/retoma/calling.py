@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from typing import TypeVar
 
+from retoma import asking, checks
 from retoma.call import Call, Limit, Price, Spend
 from retoma.commands import Command, only
+from retoma.database import Database
+from retoma.desk import Desk
 from retoma.errors import ConfigurationError, NotFound
+from retoma.providers import Embedder, RateLimited
+from retoma.settings import Settings
+from retoma.steps import Suspend
 from retoma.store import calls, limits
 
 T = TypeVar("T")
@@ -18,6 +25,18 @@ _BY = ("provider", "model", "day", "step", "batch", "job")
 
 class Calls:
     """Calls, as an app offers them."""
+
+    _desk: Desk | None = None
+
+    @property
+    def database(self) -> Database:
+        """The open database."""
+        raise NotImplementedError
+
+    @property
+    def settings(self) -> Settings:
+        """What can be set from outside."""
+        raise NotImplementedError
 
     async def _ask(self, command: Command[T], conn: object = None) -> T:
         raise NotImplementedError
@@ -38,7 +57,7 @@ class Calls:
 
     async def call(self, id: int) -> Call:
         """One request to a provider, with the answer as it came."""
-        rows = await self._ask(only(calls.one(id)))
+        rows = await self._ask(only(calls.one(id))) if checks.is_id(id) else []
         if not rows:
             raise NotFound(f"There is no call {id}.", next="'retoma calls list' shows what is there.")
         return rows[0]
@@ -69,8 +88,7 @@ class Calls:
         others unless said.
         """
         for what, price in (("input", input), ("cached", cached), ("output", output), ("unit", unit)):
-            if price is not None and price < 0:
-                raise ConfigurationError(f"A price must not be negative, and {what} is {price}.")
+            checks.money(f"The price of {what}", price)
         query = calls.set_price(
             provider,
             model,
@@ -98,6 +116,7 @@ class Calls:
         """What a provider allows in a minute, and at once, over all workers; None is no limit. *name* is
         "provider/model".
         """
+        checks.text("limit's name", name)
         for what, number in (("requests", requests), ("tokens", tokens), ("at_once", at_once)):
             if number is not None and number < 1:
                 raise ConfigurationError(
@@ -106,3 +125,22 @@ class Calls:
         await self._ask(only(limits.put(name, requests=requests, tokens=tokens, at_once=at_once)), conn)
         rows = await self._ask(only(limits.all()), conn)
         return next(each for each in rows if each.name == name)
+
+    async def embed(
+        self, name: str, embedder: Embedder, texts: Sequence[str], *, timeout: float = 30.0, reuse: bool = True
+    ) -> list[list[float]]:
+        """One vector per text for who asks in no job, as ``run.embed`` does it: written down as *name*, limited, and
+        paid once. No batch pays for it. Who would have to wait for its turn is told so: RateLimited.
+        """
+        if self._desk is None or self._desk.database is not self.database:
+            self._desk = Desk(self.database, None, tenant=self.settings.tenant)
+        try:
+            return await asking.embed(self._desk, None, name, embedder, texts, timeout=timeout, reuse=reuse)
+        except Suspend as wait:
+            raise RateLimited(
+                f"{embedder.provider} cannot be asked now ({wait}).",
+                next="Ask again later.",
+                provider=embedder.provider,
+                retry_after=wait.delay,
+                paid=False,
+            ) from None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import ctypes
 import faulthandler
 import os
@@ -20,6 +19,7 @@ from retoma.errors import ConfigurationError, DatabaseUnreachable, RetomaError
 from retoma.executor import Executor
 from retoma.find import find_app
 from retoma.isolate import shutdown as end_isolated_children
+from retoma.providers.choose import close
 from retoma.settings import Settings
 from retoma.telemetry import emit
 from retoma.telemetry.events import DatabaseLost
@@ -41,6 +41,7 @@ class Orders:
     worker_id: int
     queues: list[str]
     at_once: int
+    apart: bool
     board: int
     supervisor: int
 
@@ -63,6 +64,8 @@ async def _obey(executor: Executor, control: asyncio.StreamReader) -> None:
                 executor.call_off(id, fence, why)
             case {"stop": bool(now)}:
                 executor.stop(now=now)
+            case {"settle": True}:
+                executor.settle()
     # The pipe is closed: the supervisor is gone, and nobody beats for these jobs any more.
     os._exit(1)
 
@@ -97,6 +100,7 @@ async def work(app: Any, orders: Orders, control: Any) -> None:
         queues=orders.queues,
         worker_id=orders.worker_id,
         board=board,
+        apart=orders.apart,
     )
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader()
@@ -106,20 +110,10 @@ async def work(app: Any, orders: Orders, control: Any) -> None:
         await executor.run()
     finally:
         obeying.cancel()
-        await _close_providers(app)
+        await close(app.front.known)
         await transactions.close()
         await database.close()
         end_isolated_children()
-
-
-async def _close_providers(app: Any) -> None:
-    """Let go of the connections that providers keep; one that cannot does not hold up the others."""
-    known = {id(each): each for needed in app.front.providers.values() for each in needed.values()}
-    for each in known.values():
-        if close := getattr(each, "aclose", None):
-            with contextlib.suppress(Exception):
-                async with asyncio.timeout(2):
-                    await close()
 
 
 def main() -> None:

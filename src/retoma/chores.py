@@ -17,6 +17,8 @@ from retoma.run import Run
 from retoma.settings import Settings
 from retoma.steps import AsyncConnection
 from retoma.store import jobs
+from retoma.telemetry import emit
+from retoma.telemetry.events import ScheduleKept
 
 QUEUE = "retoma"
 _HOUR = 3600.0
@@ -74,9 +76,13 @@ _TIMES: tuple[tuple[Pipeline[None, Any], str], ...] = (
 
 
 def plant(zone: str, pipelines: Iterable[Pipeline[Any, Any]] = ()) -> Command[None]:
-    """Schedule the chores, and those of *pipelines* that come by the clock; those that are there stay as somebody may
-    have changed them.
+    """Schedule the chores, and those of *pipelines* that come by the clock; those whose time somebody
+    changed stay, and where a program declares another, that is said.
     """
-    own = [(each, each.cron) for each in pipelines if each.cron is not None]
-    for each, cron in (*_TIMES, *own):
-        yield from scheduling.put(each, each.name, cron, None, zone=zone, keep=True)
+    for each, cron in _TIMES:
+        yield from scheduling.put(each, each.name, cron, None, zone=zone, declared=True)
+    for each in pipelines:
+        if each.cron is not None:
+            kept = yield from scheduling.put(each, each.name, each.cron, None, zone=zone, declared=True)
+            if kept.cron != each.cron:
+                emit(ScheduleKept(schedule=kept.name, cron=kept.cron, declared=each.cron))

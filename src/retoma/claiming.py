@@ -40,21 +40,29 @@ class Claiming:
         self._walk_cut = False
         self._doubts: dict[UUID, tuple[float, set[int]]] = {}
 
-    async def claim(self, limit: int) -> list[Claim]:
-        """Take what is ready. When one walk does not reach every lane and finds nothing, go on, once around."""
+    async def claim(self, limit: int, *, suspects: bool = False) -> list[Claim]:
+        """Take what is ready, of those that must run alone or of the others. When one walk does not reach every lane
+        and finds nothing, go on, once around.
+        """
         began, rounds = self._after_lane, 0
         while True:
             before = self._after_lane
-            rows = await self._claim_once(limit)
+            rows = await self._claim_once(limit, suspects)
             self.hungry = len(rows) < limit
             rounds += self._after_lane <= before
             if rows or not self._walk_cut or rounds > 1 or (rounds and self._after_lane >= began):
                 return rows + await self._adopt() if self._doubts else rows
 
-    async def _claim_once(self, limit: int) -> list[Claim]:
+    async def _claim_once(self, limit: int, suspects: bool) -> list[Claim]:
         token = uuid4()
         query = jobs.claim(
-            self._worker_id, self._queues, self._pipelines, limit=limit, token=token, after_lane=self._after_lane
+            self._worker_id,
+            self._queues,
+            self._pipelines,
+            limit=limit,
+            token=token,
+            after_lane=self._after_lane,
+            suspects=suspects,
         )
         self._walk_cut = False
         try:

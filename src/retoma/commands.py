@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any, Literal, TypeVar
 
+from retoma import checks
 from retoma.codec import codec_of
 from retoma.errors import ConfigurationError, Conflict, KeyTaken, NotFound
 from retoma.model import Attempt, Checkpoint, Job, JobState, Receipt
@@ -23,7 +24,6 @@ Command = Generator[Query[Any], list[Any], T]
 OnTaken = Literal["return", "raise"]
 
 _AT_A_TIME = 2000
-_LONGEST_KEY = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,9 +38,30 @@ class Options:
     expires: float | None = None
     timeout: float | None = None
     attempts: int | None = None
-    correlation_id: str | None = None
+    correlation_id: str | Callable[[Any], str | None] | None = None
     batch_id: int | None = None
     if_taken: OnTaken = "return"
+
+
+def enqueue_one(
+    pipeline: Pipeline[I, Any], input: I, key: str | None, options: Options, *, notify: Callable[[str], bool]
+) -> Command[Receipt]:
+    """Queue one job; where its key is taken, the job that has it comes back."""
+    if callable(options.correlation_id):
+        options = replace(options, correlation_id=options.correlation_id(input))
+    order = _order(pipeline, options)
+    checks.text("key", key)
+    text = pipeline.input.encode(input, what=f"the input of a {pipeline.name!r} job").text
+    if lane := _lane(pipeline, input, options):
+        yield queues.lanes(order.queue, [lane], at_once=pipeline.lane_at_once)
+    asked = jobs.enqueue_one(order, text, key, lane, notify=notify(order.queue))
+    rows: list[Receipt] = yield asked
+    while not rows and key:
+        # Pruned before it was found, the job that had the key leaves it free.
+        rows = (yield jobs.by_keys(order, [key])) or (yield asked)
+    if options.if_taken == "raise":
+        _refuse_taken(pipeline, [each for each in rows if not each.new])
+    return rows[0]
 
 
 def enqueue(
@@ -75,19 +96,18 @@ def _refuse_taken(pipeline: Pipeline[Any, Any], taken: Sequence[Receipt]) -> Non
 
 
 def _order(pipeline: Pipeline[Any, Any], options: Options) -> jobs.Order:
-    if options.run_at is not None and options.run_at.tzinfo is None:
-        raise ConfigurationError(
-            f"run_at={options.run_at.isoformat()} has no time zone.", next="Give it one: datetime.now(UTC) + …"
-        )
+    checks.when(options.run_at, options.delay)
+    checks.seconds("timeout", options.timeout)
+    checks.seconds("expires", options.expires)
     priority = pipeline.priority if options.priority is None else options.priority
-    if not -1000 <= priority <= 1000:  # noqa: PLR2004
-        raise ConfigurationError(f"A priority is between -1000 and 1000 (smaller goes first), not {priority}.")
-    if options.delay < 0:
-        raise ConfigurationError(f"delay must not be negative, and is {options.delay:g}.")
-    for what, seconds in (("timeout", options.timeout), ("expires", options.expires)):
-        if seconds is not None and not seconds > 0:
-            raise ConfigurationError(f"{what} must be more than 0 seconds, and is {seconds:g}.")
-    _at_least_one(options.attempts)
+    checks.whole("priority", priority, -1000, 1000)
+    checks.whole("attempts", options.attempts, 1, checks.MOST_ATTEMPTS)
+    if options.queue is not None:
+        checks.name("queue", options.queue)
+    if options.if_taken not in ("return", "raise"):
+        raise ConfigurationError(f"if_taken is 'return' or 'raise', not {options.if_taken!r}.")
+    if not callable(options.correlation_id):
+        checks.text("correlation_id", options.correlation_id or None)
     return jobs.Order(
         pipeline=pipeline.name,
         queue=options.queue or pipeline.queue,
@@ -97,14 +117,15 @@ def _order(pipeline: Pipeline[Any, Any], options: Options) -> jobs.Order:
         run_at=options.run_at,
         delay=options.delay,
         expires=options.expires or pipeline.expires,
-        correlation_id=options.correlation_id,
+        correlation_id=None if callable(options.correlation_id) else options.correlation_id,
         batch_id=options.batch_id,
     )
 
 
-def _at_least_one(attempts: int | None) -> None:
-    if attempts is not None and attempts < 1:
-        raise ConfigurationError(f"A job needs at least 1 attempt, not {attempts}.")
+def _lane(pipeline: Pipeline[I, Any], input: I, options: Options) -> str | None:
+    lane = options.lane or (pipeline.lane(input) if pipeline.lane else None)
+    checks.text("lane", lane or None)
+    return lane
 
 
 def _enqueue_some(
@@ -116,14 +137,19 @@ def _enqueue_some(
     notify: Callable[[str], bool],
 ) -> Command[list[Receipt]]:
     for key in keys:
-        if key is not None and (not key or len(key) > _LONGEST_KEY or "\0" in key):
-            raise ConfigurationError(f"A key has 1 to {_LONGEST_KEY} characters and no NUL, not {key[:80]!r}.")
+        checks.text("key", key)
     what = f"the input of a {pipeline.name!r} job"
     texts = [pipeline.input.encode(each, what=what).text for each in inputs]
-    lanes = [options.lane or (pipeline.lane(each) if pipeline.lane else None) for each in inputs]
+    lanes = [_lane(pipeline, each, options) for each in inputs]
     if named := sorted({lane for lane in lanes if lane}):
         yield queues.lanes(order.queue, named, at_once=pipeline.lane_at_once)
-    rows: list[Receipt] = yield jobs.enqueue(order, texts, keys, lanes, notify=notify(order.queue))
+    each_its_own = options.correlation_id if callable(options.correlation_id) else None
+    told = [each_its_own(each) for each in inputs] if each_its_own else ()
+    for one in told:
+        checks.text("correlation_id", one or None)
+    rows: list[Receipt] = yield jobs.enqueue(
+        order, texts, keys, lanes, correlation_ids=told, notify=notify(order.queue)
+    )
     if not any(keys):
         return rows
     if missing := sorted({key for key in keys if key} - {row.key for row in rows if row.key}):
@@ -135,10 +161,20 @@ def _enqueue_some(
 
 
 def job(id: int) -> Command[Job]:
+    _check_id(id)
     rows: list[Job] = yield jobs.one(id)
     if not rows:
-        raise NotFound(f"There is no job {id}.", next="It may have been pruned; 'retoma job list' shows what is there.")
+        raise _not_found(id)
     return rows[0]
+
+
+def _check_id(id: int) -> None:
+    if not checks.is_id(id):
+        raise _not_found(id)
+
+
+def _not_found(id: int) -> NotFound:
+    return NotFound(f"There is no job {id}.", next="It may have been pruned; 'retoma job list' shows what is there.")
 
 
 def page(
@@ -153,15 +189,16 @@ def page(
 ) -> Command[list[Job]]:
     if state is not None and state not in set(JobState):
         raise ConfigurationError(f"There is no state {state!r}.", next=f"States are {', '.join(JobState)}.")
-    if limit < 1:
-        raise ConfigurationError(f"A page has at least 1 job, not {limit}.", next="Leave limit out for 50.")
+    checks.page("jobs", limit)
+    if batch_id is not None and not checks.is_id(batch_id):
+        return []
     rows: list[Job] = yield jobs.page(
         state=state and str(state),
         pipeline=pipeline,
         queue=queue,
         key=key,
         batch_id=batch_id,
-        before=before,
+        before=before and min(before, checks.LARGEST_ID),
         limit=limit,
     )
     return rows
@@ -194,6 +231,7 @@ def checkpoints_of(id: int) -> Command[list[Checkpoint]]:
 
 
 def cancel(id: int, *, reason: str) -> Command[Job]:
+    _check_id(id)
     rows = yield jobs.cancel([id], reason=reason)
     now = yield from job(id)
     if not rows and now.state is not JobState.CANCELLED:
@@ -202,7 +240,8 @@ def cancel(id: int, *, reason: str) -> Command[Job]:
 
 
 def retry(id: int, *, attempts: int | None) -> Command[Job]:
-    _at_least_one(attempts)
+    _check_id(id)
+    checks.whole("attempts", attempts, 1, checks.MOST_ATTEMPTS)
     rows = yield jobs.retry([id], attempts=attempts)
     now = yield from job(id)
     if not rows and now.state is not JobState.QUEUED:
@@ -213,9 +252,20 @@ def retry(id: int, *, attempts: int | None) -> Command[Job]:
     return now
 
 
+def retry_all_failed(*, pipeline: str | None, attempts: int | None) -> Command[list[int]]:
+    """New attempts for every failed job, a bounded number per statement; one that fails again stays so."""
+    checks.whole("attempts", attempts, 1, checks.MOST_ATTEMPTS)
+    again: list[int] = []
+    after = 0
+    while some := (yield jobs.failed(pipeline=pipeline, after=after)):
+        again += [id for id, _state in (yield jobs.retry(some, attempts=attempts))]
+        after = some[-1]
+    return again
+
+
 def restart(id: int, *, attempts: int | None) -> Command[Job]:
     """Forget the checkpoints (they are set aside, not deleted) and begin anew."""
-    _at_least_one(attempts)
+    checks.whole("attempts", attempts, 1, checks.MOST_ATTEMPTS)
     before = yield from job(id)
     if not before.state.ended:
         raise Conflict(f"Job {id} is {before.state}; only an ended job can be restarted.", next="Cancel it first.")
@@ -228,6 +278,7 @@ def restart(id: int, *, attempts: int | None) -> Command[Job]:
 def signal(id: int, name: str, value: Any) -> Command[bool]:
     """True when the job heard it; False when something was said under that name before."""
     text = codec_of(type(value)).encode(value, what=f"the signal {name!r} to job {id}").text
+    _check_id(id)
     rows = yield jobs.signal(id, name, text)
     if rows:
         return True
@@ -245,7 +296,7 @@ def limit_lane(queue: str, lane: str, *, at_once: int | None) -> Command[None]:
 
 def prune(older_than: timedelta) -> Command[int]:
     """Remove jobs and batches that ended, and workers that stopped, longer ago than *older_than*; how many went."""
-    seconds = older_than.total_seconds()
+    seconds = min(older_than.total_seconds(), checks.CENTURY)
     if seconds < 0:
         raise ConfigurationError("What is pruned must be older than some time that has passed.")
     gone = 0

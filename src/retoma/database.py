@@ -7,17 +7,19 @@ import random
 import re
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from datetime import datetime
 from typing import Any, TypeVar, cast
 from urllib.parse import unquote, urlsplit
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 import psycopg
 from psycopg import errors as pg
+from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import tuple_row
-from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolTimeout
+from psycopg_pool import ConnectionPool, PoolTimeout
 
+from retoma.connection import IDLE_BEFORE_PROBE, Connection, Pool
 from retoma.errors import DatabaseError, DatabaseTooOld, DatabaseUnreachable
 from retoma.query import Query
 from retoma.settings import Settings
@@ -44,16 +46,19 @@ def is_lost(error: Exception) -> bool:
 # them whole once they are full, and be kept: so on a worker's own connections the planner is not offered that.
 _HOT = "-c enable_seqscan=off -c enable_hashjoin=off -c enable_mergejoin=off -c enable_bitmapscan=off -c jit=off"
 _HOT += " -c plan_cache_mode=force_generic_plan"
-_IDLE_BEFORE_PROBE = 1.0
 
 
 def place(url: str) -> str:
     """Where *url* leads, without user and password: safe to print."""
     try:
-        parts = urlsplit(url)
-        return f"{parts.hostname or 'localhost'}:{parts.port or 5432}{parts.path}"
-    except ValueError:
+        found = conninfo_to_dict(checked(url))
+    except DatabaseError:
         return "(an address that cannot be read)"
+    hosts = str(found.get("host") or "localhost").split(",")
+    ports = str(found.get("port") or "").split(",")
+    ports = ports if len(ports) == len(hosts) else ports * len(hosts)  # one port may stand for all
+    where = ",".join(f"{host}:{port or 5432}" for host, port in zip(hosts, ports, strict=False))
+    return f"{where}/{found['dbname']}" if "dbname" in found else where
 
 
 def checked(url: str) -> str:
@@ -62,11 +67,11 @@ def checked(url: str) -> str:
     right = "It should look like postgresql://user:password@host:5432/database, with % written as %25."
     if not re.match(r"^postgres(ql)?://", url):
         raise DatabaseError(f"{wrong}: it does not begin with postgresql://.", next=right)
+    malformed = DatabaseError(f"{wrong}: a host, a port or an option is malformed.", next=right)
     try:
         parts = urlsplit(url)
-        parts.port  # noqa: B018 - reading it is the check
     except ValueError:
-        raise DatabaseError(f"{wrong}: host or port is malformed.", next=right) from None
+        raise malformed from None
     if "@" in parts.path + parts.query + parts.fragment:
         # A password with a / or a # ends up there, and would be printed as part of the place.
         raise DatabaseError(
@@ -75,7 +80,12 @@ def checked(url: str) -> str:
     for name, text in (("user", parts.username), ("password", parts.password)):
         if text and re.search(r"%(?![0-9A-Fa-f]{2})", text):
             raise DatabaseError(f"{wrong}: a % in the {name} is not followed by two hexadecimal digits.", next=right)
-        unquote(text or "")
+    try:
+        ports = conninfo_to_dict(url).get("port") or ""  # several hosts may be named, for a failover
+    except psycopg.ProgrammingError:
+        raise malformed from None
+    if not re.fullmatch(r"(\d{0,5},)*\d{0,5}", str(ports), re.ASCII):
+        raise malformed
     return url
 
 
@@ -97,7 +107,7 @@ def connection_options(settings: Settings, *, hot: bool = False) -> dict[str, An
         options["prepare_threshold"] = 1 if hot else 5
         options["options"] = (
             f"-c statement_timeout={settings.statement_seconds * 1000:.0f}"
-            f" -c idle_in_transaction_session_timeout=60000 {_HOT if hot else ''}"
+            f" -c idle_in_transaction_session_timeout={settings.idle_seconds * 1000:.0f} {_HOT if hot else ''}"
         )
     return options
 
@@ -129,25 +139,24 @@ def check_version(version: int) -> None:
         )
 
 
-class _Probe:
-    """A connection that has rested is asked whether it still lives before it is given out."""
+class _Lent:
+    """A connection while somebody has it. The pool's own context would commit what autocommit has committed."""
 
-    def __init__(self) -> None:
-        self._used: WeakKeyDictionary[object, float] = WeakKeyDictionary()
+    __slots__ = ("_connection", "_pool", "_url")
 
-    def rested(self, connection: object) -> bool:
-        now = time.monotonic()
-        before = self._used.get(connection, now)
-        self._used[connection] = now
-        return now - before > _IDLE_BEFORE_PROBE
+    def __init__(self, pool: Pool, url: str) -> None:
+        self._pool = pool
+        self._url = url
 
-    async def check(self, connection: psycopg.AsyncConnection[Any]) -> None:
-        if self.rested(connection):
-            await AsyncConnectionPool.check_connection(connection)
+    async def __aenter__(self) -> Connection:
+        try:
+            self._connection = await self._pool.getconn()
+        except PoolTimeout as error:
+            raise explain_connection(self._url, error) from None
+        return self._connection
 
-    def check_sync(self, connection: psycopg.Connection[Any]) -> None:
-        if self.rested(connection):
-            ConnectionPool.check_connection(connection)
+    async def __aexit__(self, *_: object) -> None:
+        await self._pool.putconn(self._connection)
 
 
 class Database:
@@ -156,16 +165,19 @@ class Database:
     def __init__(self, url: str, settings: Settings, *, most: int = 10, least: int = 1, hot: bool = False) -> None:
         self.url = checked(url)
         self.settings = settings
-        self._pool: AsyncConnectionPool[psycopg.AsyncConnection[Any]] = AsyncConnectionPool(
+        self._pool = Pool(
             self.url,
             kwargs=connection_options(settings, hot=hot),
             min_size=least,
             max_size=most,
-            open=False,
             timeout=settings.connect_timeout * 2,
             reconnect_timeout=0,
-            check=_Probe().check,
+            configure=self._note,
         )
+        self._made: WeakSet[Connection] = WeakSet()
+
+    async def _note(self, connection: Connection) -> None:
+        self._made.add(connection)
 
     async def open(self) -> None:
         """Connect once, so that a wrong address or an old server is told at the start."""
@@ -175,19 +187,24 @@ class Database:
             raise explain_connection(self.url, error) from None
         async with connection:
             check_version(connection.info.server_version)
-        await self._pool.open()
-
-    async def close(self) -> None:
-        await self._pool.close()
-
-    @asynccontextmanager
-    async def connection(self) -> AsyncIterator[psycopg.AsyncConnection[Any]]:
-        """A connection of the pool, in autocommit."""
         try:
-            async with self._pool.connection() as connection:
-                yield connection
+            # Waited for, lest whoever comes first ask for one more: two that take turns are both cold.
+            await self._pool.open(wait=True, timeout=self._pool.timeout)
         except PoolTimeout as error:
             raise explain_connection(self.url, error) from None
+
+    async def close(self) -> None:
+        try:
+            await self._pool.close()
+        except asyncio.CancelledError:
+            # A loop that ends calls off the pool's own tasks as well, and then the pool leaves everything open.
+            for connection in list(self._made):
+                await connection.close()
+            raise
+
+    def connection(self) -> AbstractAsyncContextManager[psycopg.AsyncConnection[Any]]:
+        """A connection of the pool, in autocommit."""
+        return _Lent(self._pool, self.url)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[psycopg.AsyncConnection[Any]]:
@@ -225,7 +242,10 @@ class Database:
 
 async def fetch(connection: psycopg.AsyncConnection[Any], query: Query[T]) -> list[T]:
     """Run *query* on *connection*, whatever rows and cursors its owner prefers."""
-    cursor = psycopg.AsyncCursor(connection, row_factory=tuple_row)
+    if query.often and isinstance(connection, Connection):
+        cursor = connection.cursor_for(query.sql)
+    else:
+        cursor = psycopg.AsyncCursor(connection, row_factory=tuple_row)
     await cursor.execute(query.sql, query.params)
     make = query.row
     return [make(*row) for row in await cursor.fetchall()]
@@ -245,8 +265,16 @@ class SyncDatabase:
             open=False,
             timeout=settings.connect_timeout * 2,
             reconnect_timeout=0,
-            check=_Probe().check_sync,
+            check=self._probe,
         )
+        self._used: WeakKeyDictionary[object, float] = WeakKeyDictionary()
+
+    def _probe(self, connection: psycopg.Connection[Any]) -> None:
+        now = time.monotonic()
+        before = self._used.get(connection, now)
+        self._used[connection] = now
+        if now - before > IDLE_BEFORE_PROBE:
+            ConnectionPool.check_connection(connection)
 
     def open(self) -> None:
         """Connect once, so that a wrong address or an old server is told at the start."""
@@ -264,10 +292,13 @@ class SyncDatabase:
     def connection(self) -> Iterator[psycopg.Connection[Any]]:
         """A connection of the pool, in autocommit."""
         try:
-            with self._pool.connection() as connection:
-                yield connection
+            connection = self._pool.getconn()
         except PoolTimeout as error:
             raise explain_connection(self.url, error) from None
+        try:
+            yield connection
+        finally:
+            self._pool.putconn(connection)
 
     @contextmanager
     def transaction(self) -> Iterator[psycopg.Connection[Any]]:

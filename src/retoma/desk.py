@@ -1,247 +1,285 @@
 """The desk where calls are made: intent first, then the provider's leave, then the request, then the answer as it came,
-and only then is it read. What was answered once is not asked again.
+and only then is it read. What was answered once is not asked again, and what was handed in once is not handed in again.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import random
 import time
-from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import replace
-from decimal import Decimal
-from typing import Any, TypeVar
-
-import orjson
-from psycopg.errors import UniqueViolation
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from retoma.call import Opened, Price, Request
 from retoma.database import Database
-from retoma.endings import Reject, Review
-from retoma.errors import ConfigurationError, LeaseLost
+from retoma.endings import Reject
+from retoma.intents import Intents
 from retoma.limiter import Limiter
 from retoma.model import Claim
 from retoma.pricing import Prices, cost
 from retoma.providers import (
+    Allowance,
     Answer,
     AnswerUnreadable,
     ProviderError,
     ProviderRefused,
+    ProviderTimeout,
     RateLimited,
     RequestRejected,
-    Usage,
 )
+from retoma.providers.later import Pending, ResultLost
 from retoma.steps import Suspend
 from retoma.store import batches, calls
-from retoma.store.calls import Intent, Settled
+from retoma.store.calls import Settled
 
 T = TypeVar("T")
 
 _COOL_SECONDS = 5.0
-_LONGEST_WAIT = 2.0  # seconds to wait in place for another's answer; past that a job waits in its queue
-_SLACK = 10.0  # seconds that a request may take beside its own: the limiter's wait, and the writing down
+_LONGEST_COOLING = 3600.0  # whatever a provider says: a wrong clock must not stop a model for years
+_MINUTE = 60.0
+_LEAST_PAUSE = 0.1  # seconds between two looks, whatever a service says
+_NOBODY = 0  # the worker of those who ask for no job: its places are not counted
+
+
+@dataclass(frozen=True, slots=True)
+class Errand:
+    """A request that is handed in and answered later."""
+
+    submit: Callable[[], Awaitable[str]]
+    look: Callable[[str, float], Awaitable[Answer | Pending]]
+    """Its answer, if it is there by now: what *submit* gave, and how many seconds the look may take."""
 
 
 class Desk:
-    """Makes calls for the jobs of one executor."""
+    """Makes calls for the jobs of one executor; without a *worker_id*, for those who ask for no job."""
 
-    def __init__(self, database: Database, worker_id: int, *, tenant: str = "") -> None:
-        self._database = database
-        self._worker_id = worker_id
-        self._tenant = tenant
-        self._limiter = Limiter(database, worker_id)
+    def __init__(self, database: Database, worker_id: int | None, *, tenant: str = "") -> None:
+        self.database = database
+        self._intents = Intents(database, worker_id, tenant=tenant)
+        self._limiter = Limiter(database, _NOBODY if worker_id is None else worker_id)
         self._prices = Prices(database)
-        self._opening: Counter[str] = Counter()
-        self._under_way: dict[asyncio.Task[Any], str] = {}
 
-    async def call(self, claim: Claim, step: str, request: Request, send: Callable[[], Awaitable[Answer]]) -> Answer:
+    async def call(
+        self, claim: Claim | None, step: str, request: Request, send: Callable[[], Awaitable[Answer]]
+    ) -> Answer:
         """The answer to *request*: from the store, when an equal one was answered, else from the provider."""
         price = await self._prices.of(request.provider, request.model)
-        key = request.key()
-        until = time.monotonic() + _LONGEST_WAIT
-        while True:
-            self._opening[key] += 1
+
+        async def make(found: Opened, key: str) -> Answer:
+            id = _number(found)
+
+            async def keep(answer: Answer) -> Answer:
+                return await self._answered(id, answer, price)
+
+            return await self._ask(claim, request, id, key, send, keep)
+
+        return await self._intents.once(claim, step, request, price, make)
+
+    async def fetch(self, claim: Claim | None, step: str, request: Request, errand: Errand) -> Answer:
+        """As *call*, for a request that is handed in and answered later. Where it was handed in is written down: after
+        a crash, whoever asks the same looks for that answer and pays for no other.
+        """
+        price = await self._prices.of(request.provider, request.model)
+
+        async def make(found: Opened, key: str) -> Answer | None:
+            id, until, operation = _number(found), time.monotonic() + request.timeout, found.operation
+
+            async def keep(operation: str) -> str:
+                await self.database.persist(calls.accept(id, operation))
+                return operation
+
+            if operation is None:
+                operation = await self._ask(claim, request, id, key, errand.submit, keep)
+            look = _Look(request, id, key, price, operation, errand.look, until)
             try:
-                found = await self._open(claim, step, request, key, price)
-                if found.opened is not None:
-                    return await self._ask(claim, request, found.opened, key, send, price)
-            finally:
-                self._opening[key] -= 1
-                self._opening += Counter()  # forgets what is zero
-            if found.known is not None:
-                return await self._known(found.known)
-            if time.monotonic() > until and not found.ours:
-                raise Suspend("postponed", delay=random.uniform(1.0, 2.0), reason=f"asked already: {request.limit}")  # noqa: S311
-            await self._wait(key, found)
+                return await self._result(claim, look)
+            except ResultLost:
+                if found.operation is None:
+                    raise
+                return None  # it was handed in too long ago, or in vain: once more
+
+        return await self._intents.once(claim, step, request, price, make)
 
     async def settled(self) -> None:
         """Come back when no answer is awaited any more."""
-        while self._under_way:
-            await asyncio.wait(self._under_way)
-
-    # — before —
-
-    async def _open(self, claim: Claim, step: str, request: Request, key: str, price: Price | None) -> Opened:
-        """What became of the intent: it was written, or an equal request was answered, or is asked now."""
-        guess = Usage(input_tokens=request.input_tokens, output_tokens=request.output_tokens, units=request.units)
-        intent = Intent(
-            tenant=self._tenant,
-            key=key,
-            provider=request.provider,
-            model=request.model,
-            job_id=claim.id,
-            fence=claim.fence,
-            worker_id=self._worker_id,
-            step=step,
-            kind=request.kind,
-            request=orjson.dumps(request.body).decode(),
-            reserved=cost(guess, price),
-            reuse=request.reuse,
-            patience=request.timeout + _SLACK,
-        )
-        found = await self._written(intent)
-        if not found.mine:
-            raise LeaseLost(f"Job {claim.id} was given to another worker; {request.limit} was not asked.")
-        if found.known is not None or found.asked is not None:
-            return found
-        if found.opened is None:
-            await self._database.all(batches.pause(claim.batch_id or 0, reason="budget"))
-            raise Suspend("released", reason="budget")
-        if found.budget is not None and price is None and request.bills:
-            await self._database.all(calls.withdraw(found.opened))
-            per = "--unit …" if request.units else "--input … --output …"
-            raise ConfigurationError(
-                f"Batch {claim.batch_id} has a budget, and nobody knows what {request.limit} costs.",
-                next=f"Say so: retoma prices set {request.provider} {request.model} {per}",
-            )
-        if found.doubts and request.in_doubt == "hold":
-            await self._database.all(calls.withdraw(found.opened))
-            raise Review(None, reason=f"the answer of {request.limit} to step {step!r} is in doubt")
-        return found
-
-    async def _written(self, intent: Intent) -> Opened:
-        """What the statement says. Who is stopped meanwhile takes the intent back: nothing was asked."""
-        writing = asyncio.ensure_future(self._database.all(calls.open(intent)))
-        try:
-            return (await asyncio.shield(writing))[0]
-        except asyncio.CancelledError:
-            _ = self._beside(intent.key, self._unwritten(writing))
-            raise
-        except UniqueViolation:  # another was quicker by less than a statement
-            return Opened(mine=True, known=None, opened=None, doubts=0, budget=None, asked=0, here=False, ours=False)
-
-    async def _unwritten(self, writing: Awaitable[list[Opened]]) -> None:
-        with contextlib.suppress(Exception):  # then nothing was written, or who asks next takes it back
-            if (id := (await writing)[0].opened) is not None:
-                await self._database.persist(calls.withdraw(id))
-
-    async def _withdraw(self, id: int) -> None:
-        await self._database.persist(calls.withdraw(id))
-
-    def _beside(self, key: str, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """*work*, seen through whatever becomes of the handler, which need not wait for it."""
-        doing = asyncio.create_task(work)
-        self._under_way[doing] = key
-        doing.add_done_callback(self._under_way.pop)
-        return doing
-
-    async def _wait(self, key: str, found: Opened) -> None:
-        """A moment, while an equal request is under way. One of our own that nobody here knows of was never made."""
-        if found.here and found.asked and not self._opening[key] and key not in self._under_way.values():
-            await self._withdraw(found.asked)
-        else:
-            await asyncio.sleep(random.uniform(0.1, 0.3))  # noqa: S311 - not all at once
-
-    async def _known(self, id: int) -> Answer:
-        call = (await self._database.all(calls.one(id)))[0]
-        return Answer(
-            raw=call.answer or "",
-            text=call.text or "",
-            model=call.model,
-            usage=Usage(cost=Decimal(0)),
-            request_id=call.request_id,
-            finish=call.finish,
-        )
+        await self._intents.settled()
 
     # — the request itself —
 
     async def _ask(
         self,
-        claim: Claim,
+        claim: Claim | None,
         request: Request,
         id: int,
         key: str,
-        send: Callable[[], Awaitable[Answer]],
-        price: Price | None,
-    ) -> Answer:
+        send: Callable[[], Awaitable[T]],
+        keep: Callable[[T], Awaitable[T]],
+    ) -> T:
         guessed = max(1, request.input_tokens + request.output_tokens)
         try:
             limit = await self._limiter.enter(request.limits, guessed)
         except asyncio.CancelledError:
-            _ = self._beside(key, self._withdraw(id))
+            _ = self._intents.beside(key, self._intents.withdraw(id))
             raise
         except BaseException:
-            await self._withdraw(id)
+            await self._intents.withdraw(id)
             raise
         # A handler that is stopped meanwhile does not take the answer along, for it is paid.
-        exchange = self._beside(key, self._exchange(id, limit, send, price, guessed))
+        exchange = self._intents.beside(key, self._exchange(id, limit, send, keep, guessed))
         try:
             return await asyncio.shield(exchange)
         except ProviderError as error:
             raise await self._ending(claim, request, limit, error) from error
 
     async def _exchange(
-        self, id: int, limit: str, send: Callable[[], Awaitable[Answer]], price: Price | None, guessed: int
-    ) -> Answer:
+        self,
+        id: int,
+        limit: str,
+        send: Callable[[], Awaitable[T]],
+        keep: Callable[[T], Awaitable[T]],
+        guessed: int,
+    ) -> T:
         used = float(guessed)
         try:
-            answer = await send()
+            got = await send()
         except BaseException as error:
-            paid = error.paid if isinstance(error, ProviderError) else None
-            status = error.status if isinstance(error, ProviderError) else None
-            used = 0.0 if paid is False else used
-            said = f"{type(error).__name__}: {error}"[:2000]
-            raw = error.raw if isinstance(error, AnswerUnreadable) else None
-            failed = calls.fail(id, paid=paid, status=status, error=_kept(said), text=raw and _kept(raw))
-            await self._database.persist(failed)
+            if isinstance(error, ProviderError) and error.paid is False:
+                used = 0.0
+            await self._failed(id, error)
             raise
         else:
-            usage = answer.usage
-            used = usage.input_tokens + usage.output_tokens or used
-            settled = Settled(
-                answer=_kept(answer.raw),
-                text=_kept(answer.text),
-                finish=answer.finish,
-                request_id=answer.request_id,
-                cost=cost(usage, price),
-                input_tokens=usage.input_tokens,
-                output_tokens=usage.output_tokens,
-                cached_tokens=usage.cached_tokens,
-                units=usage.units,
-            )
-            await self._database.persist(calls.answer(id, settled))
+            if isinstance(got, Answer):
+                used = got.usage.input_tokens + got.usage.output_tokens or used
+            kept = await keep(got)
             await self._limiter.tell(limit, good=True)
-            return replace(answer, text=settled.text)
+            if isinstance(got, Answer) and got.allowance is not None:
+                await self._heed(limit, got.allowance)
+            return kept
         finally:
             await self._limiter.leave(limit, guessed=guessed, used=used)
 
-    async def _ending(self, claim: Claim, request: Request, limit: str, error: ProviderError) -> BaseException:
-        """What a refused or failed request means for the job that made it."""
+    async def _heed(self, limit: str, left: Allowance) -> None:
+        """Ask nothing of a provider that says nothing is left, until it says there is again. Some tell the time at
+        which all will be back, so it is tried after a minute at the latest.
+        """
+        if 0 in (left.requests, left.tokens) and left.resets_in is not None and left.resets_in > 0:
+            await self._limiter.cool(limit, min(left.resets_in, _MINUTE), "the provider says that nothing is left")
+
+    async def _answered(self, id: int, answer: Answer, price: Price | None) -> Answer:
+        """The answer as it came, once it is written down."""
+        usage = answer.usage
+        settled = Settled(
+            answer=_kept(answer.raw),
+            text=_kept(answer.text),
+            finish=answer.finish,
+            request_id=answer.request_id,
+            cost=cost(usage, price),
+            input_tokens=usage.input_tokens,
+            output_tokens=usage.output_tokens,
+            cached_tokens=usage.cached_tokens,
+            units=usage.units,
+        )
+        await self.database.persist(calls.answer(id, settled))
+        return replace(answer, text=settled.text)
+
+    async def _failed(self, id: int, error: BaseException) -> None:
+        paid = error.paid if isinstance(error, ProviderError) else None
+        status, said, raw = _words(error)
+        await self.database.persist(calls.fail(id, paid=paid, status=status, error=said, text=raw))
+
+    # — what was handed in —
+
+    async def _result(self, claim: Claim | None, look: _Look) -> Answer:
+        """What is found in the end. No place of a limit is held in between, and who is stopped, or runs out of time,
+        leaves it where the next finds it.
+        """
+        request, limit = look.request, look.request.looks[0]
+        try:
+            while True:
+                limit = await self._limiter.enter(request.looks, 1)
+                found = await self._looked(limit, look)
+                if isinstance(found, Answer):
+                    keeping = self._intents.beside(look.key, self._answered(look.id, found, look.price))
+                    return await asyncio.shield(keeping)
+                pause = max(found.seconds, _LEAST_PAUSE)
+                if time.monotonic() + pause > look.until:
+                    break
+                await asyncio.sleep(pause)
+        except ProviderError as error:
+            await self._unfound(look.id, error)
+            raise await self._ending(claim, request, limit, error) from error
+        except BaseException:
+            _ = self._intents.beside(look.key, self._intents.rest(look.id))
+            raise
+        await self._intents.rest(look.id)
+        raise ProviderTimeout(
+            f"{request.limit} has had it for {request.timeout:g} s and is not done.",
+            next="It is handed in, and the next attempt waits for the same result. "
+            "Give it more time if this happens often.",
+            provider=request.provider,
+            retry_after=pause,
+        )
+
+    async def _looked(self, limit: str, look: _Look) -> Answer | Pending:
+        try:
+            found = await look.at(look.operation, max(look.until - time.monotonic(), _LEAST_PAUSE))
+        finally:
+            await self._limiter.leave(limit, guessed=1, used=1)
+        await self._limiter.tell(limit, good=True)
+        return found
+
+    async def _unfound(self, id: int, error: ProviderError) -> None:
+        """A look that failed: when there will never be a result the call has failed, else the next may find it."""
+        if isinstance(error, ResultLost | RequestRejected):
+            await self._failed(id, error)
+        else:
+            status, said, raw = _words(error)
+            await self._intents.rest(id, status=status, error=said, text=raw)
+
+    # — after —
+
+    async def _ending(self, claim: Claim | None, request: Request, limit: str, error: ProviderError) -> BaseException:
+        """What a refused or failed request means for everybody, and for the job that made it."""
         if isinstance(error, RateLimited):
-            seconds = max(error.retry_after or _COOL_SECONDS, 0.1)
+            seconds = min(max(error.retry_after or _COOL_SECONDS, 0.1), _LONGEST_COOLING)
             await self._limiter.cool(limit, seconds, "the provider limits requests")
-            return Suspend("postponed", delay=seconds, reason=f"limited: {limit}")
+            return error if claim is None else Suspend("postponed", delay=seconds, reason=f"limited: {limit}")
         if isinstance(error, ProviderRefused):
+            if claim is None:
+                return error
             if claim.batch_id is None:
                 return Reject(str(error))
-            await self._database.all(batches.pause(claim.batch_id, reason=f"refused by {request.provider}"))
+            await self.database.all(batches.pause(claim.batch_id, reason=f"refused by {request.provider}"))
             return Suspend("released", reason=f"refused by {request.provider}")
         if isinstance(error, RequestRejected):
-            return Reject(str(error))
+            return error if claim is None else Reject(str(error))
         await self._limiter.tell(limit, good=False, reason=f"{type(error).__name__}")
         return error
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """What was handed in, and until when it is looked for."""
+
+    request: Request
+    id: int
+    key: str
+    price: Price | None
+    operation: str
+    at: Callable[[str, float], Awaitable[Answer | Pending]]
+    until: float
+
+
+def _number(found: Opened) -> int:
+    assert found.opened is not None
+    return found.opened
+
+
+def _words(error: BaseException) -> tuple[int | None, str, str | None]:
+    """The status of *error*, its words, and what came in place of an answer, as they can be kept."""
+    status = error.status if isinstance(error, ProviderError) else None
+    raw = error.raw if isinstance(error, AnswerUnreadable) else None
+    return status, _kept(f"{type(error).__name__}: {error}"[:2000]), raw and _kept(raw)
 
 
 def _kept(text: str) -> str:

@@ -7,7 +7,8 @@ RetomaError
 ├── DatabaseError           the database cannot be used
 │   ├── DatabaseUnreachable nobody answers, or the answer was no
 │   ├── DatabaseTooOld      PostgreSQL is older than 15
-│   ├── SchemaMismatch      the tables are older or newer than this program
+│   ├── SchemaMismatch      the tables are older than this program, or no longer made for it
+│   ├── SchemaBusy          the tables cannot be changed now: somebody holds a lock on them
 │   └── EmbeddedUnavailable the embedded server cannot be started here
 ├── NotFound                no such job, queue, schedule or worker
 ├── Conflict                the state it is in does not allow what was asked
@@ -72,7 +73,11 @@ class DatabaseTooOld(DatabaseError):
 
 
 class SchemaMismatch(DatabaseError):
-    """The tables are older or newer than this program."""
+    """The tables are older than this program, or no longer made for it."""
+
+
+class SchemaBusy(DatabaseError):
+    """The tables cannot be changed now: somebody holds a lock on them."""
 
 
 class EmbeddedUnavailable(DatabaseError):

@@ -46,7 +46,9 @@ class Executor:
         queues: Sequence[str],
         worker_id: int,
         board: Board,
+        apart: bool = False,
     ) -> None:
+        """*apart*: for the jobs that must run alone, one at a time, and only while there are any."""
         self.database = database
         self.settings = settings
         self.pipelines = pipelines
@@ -54,6 +56,7 @@ class Executor:
         self.queues = list(queues)
         self.worker_id = worker_id
         self.board = board
+        self.apart = apart
         self.at_once = board.places
         self.ledger = Ledger(database, worker_id, transactions=transactions, ended=self._ended, lost=self._lost)
         self.draining = False
@@ -61,7 +64,7 @@ class Executor:
         self._ready: deque[Claim] = deque()
         self._running: dict[tuple[int, int], Held] = {}  # by job and fence: what was taken away may come again
         self._free = list(range(board.places))
-        self._alone = False
+        self._settling: asyncio.Task[None] | None = None
         self._began_at = 0.0
         self._claiming = Claiming(database, settings, worker_id=worker_id, queues=queues, pipelines=list(pipelines))
         self._configurations = Configurations(database)
@@ -102,6 +105,8 @@ class Executor:
         self.totals.ready = True
         while True:
             claims = await self._claiming.claim(self.at_once)
+            if not claims and not self._running and not self._ready:
+                claims = await self._claiming.claim(1, suspects=True)
             self._take(claims)
             if not claims and not self._running and not self._ready:
                 await self._desk.settled()
@@ -126,6 +131,19 @@ class Executor:
             for held in list(self._running.values()):
                 held.cut("released")
         self.wake()
+
+    def settle(self) -> None:
+        """End soon, for a handler does not let go of its job: begin nothing more, and say on
+        the board when nothing that is paid for is on its way any more.
+        """
+        self.stop()
+        self._settling = self._settling or asyncio.get_running_loop().create_task(self._settle())
+
+    async def _settle(self) -> None:
+        await self._desk.settled()
+        await self.ledger.settled()
+        self.totals.settled = True
+        self.board.tell(self.totals)
 
     def call_off(self, id: int, fence: int, why: str) -> None:
         """Let go of a job: at once when it was cancelled or lost, after the step at hand when it is to rest. One that
@@ -152,7 +170,9 @@ class Executor:
             if room <= 0:
                 await self._rest(_TICK)
                 continue
-            claims = await self._claiming.claim(room)
+            claims = await self._claiming.claim(room, suspects=self.apart)
+            if self.apart and not claims and not self._running:
+                self.stop()
             if self.draining:
                 for claim in claims:
                     self._release(claim)
@@ -182,7 +202,7 @@ class Executor:
             await asyncio.sleep(_TICK)
             self._overdue()
             self._start()
-            now = time.monotonic()
+            now = self.totals.ticked = time.monotonic()
             self._hand_back(now)
             ended = self.totals.completed + self.totals.failed + self.totals.retried
             self._rate = 0.7 * self._rate + 0.3 * (ended - before) / max(now - at, 0.001)
@@ -199,7 +219,7 @@ class Executor:
         """What was fetched ahead and cannot begin, because what runs takes longer than it did, is another's to have."""
         if now - self._began_at < _LONGEST_FETCHED or self.cut_off():
             return
-        while self._ready and not self._ready[0].crashes:
+        while self._ready:
             self._release(self._ready.popleft(), reason="fetched too early")
 
     # — taking jobs —
@@ -208,7 +228,7 @@ class Executor:
         """How many to claim now. Short jobs are fetched ahead, in larger bites; long ones only when a place is
         free, so that another worker may have them.
         """
-        if self.ledger.backlog > _MOST_BACKLOG or self.cut_off() or self._waits_alone():
+        if self.ledger.backlog > _MOST_BACKLOG or self.cut_off():
             return 0
         ahead = min(int(self._rate * _AHEAD), _MOST_AHEAD * self.at_once)
         at_hand = len(self._ready) + len(self._running)
@@ -216,27 +236,19 @@ class Executor:
         return room if ahead == 0 or at_hand <= (self.at_once + ahead) // 2 else 0
 
     def _take(self, claims: Sequence[Claim]) -> None:
-        """Have them ready; one that was there when an executor died comes last, for it waits until it is alone."""
+        """Have them ready. They begin in the order in which they were given: recovery counts on it."""
         self.totals.claimed += len(claims)
-        self._ready.extend(sorted(claims, key=lambda each: each.crashes > 0))
+        self._ready.extend(claims)
         self._start()
-
-    def _waits_alone(self) -> bool:
-        return self._alone or bool(self._ready and self._ready[-1].crashes)
 
     # — running them —
 
     def _start(self) -> None:
-        while self._ready and self._free and not self._alone and not self.cut_off():
-            claim = self._ready[0]
-            # A job that was there when an executor died runs alone, so that the next time there is no doubt.
-            if claim.crashes and self._running:
-                return
-            self._ready.popleft()
+        while self._ready and self._free and not self.cut_off():
+            claim = self._ready.popleft()
             self._began_at = time.monotonic()
-            self._alone = claim.crashes > 0
             held = Held(self, claim, self.pipelines[claim.pipeline], self._free.pop())
-            self.board.begin(held.place, claim.id, claim.fence, time.monotonic(), held.deadline)
+            self.board.begin(held.place, claim.id, claim.fence, self._began_at, held.deadline, held.again)
             self._running[claim.id, claim.fence] = held
             held.handling = asyncio.get_running_loop().create_task(self._run(held))
 
@@ -262,7 +274,6 @@ class Executor:
             self.board.clear(held.place)
             self._free.append(held.place)
             del self._running[claim.id, claim.fence]
-            self._alone = False
         if held.why == "lost":
             emit(JobLost(**_who(self.worker_id, claim)))
         else:

@@ -17,6 +17,8 @@ from retoma.settings import Settings
 T = TypeVar("T")
 
 HINT_SECONDS = 0.02
+LATE_SECONDS = 0.025
+"""A late hint waits a little longer, so that while jobs come one of them carries it."""
 
 
 class Front:
@@ -70,11 +72,14 @@ class Front:
         """Whether to notify now: at most one hint per queue in a short while, because a notification takes a
         lock that every committing transaction of the server wants.
         """
-        now = time.monotonic()
-        if now - self._hinted.get(queue, 0.0) < HINT_SECONDS:
+        if self.hinted_ago(queue) < HINT_SECONDS:
             return False
-        self._hinted[queue] = now
+        self._hinted[queue] = time.monotonic()
         return True
+
+    def hinted_ago(self, queue: str) -> float:
+        """Seconds since the last hint to whoever waits at *queue*."""
+        return time.monotonic() - self._hinted.get(queue, 0.0)
 
 
 def reach(settings: Settings) -> tuple[str, embedded.Embedded | None]:
@@ -121,7 +126,14 @@ def keys_of(key: str | Callable[[Any], str] | None) -> Callable[[Any], str | Non
     """How each input gets its key."""
     if key is None or isinstance(key, str):
         return lambda _input: key
+    if not callable(key):
+        raise ConfigurationError(f"A key is a text, or a function that makes one of an input, not {key!r}.")
     return lambda each: str(key(each))
+
+
+def always(_queue: str) -> bool:
+    """Whether to hint inside a caller's transaction: it goes out with the commit, whenever that is."""
+    return True
 
 
 class Enqueueing(TypedDict, total=False):
@@ -135,7 +147,7 @@ class Enqueueing(TypedDict, total=False):
     expires: float
     timeout: float
     attempts: int
-    correlation_id: str
+    correlation_id: str | Callable[[Any], str | None]
     if_taken: Literal["return", "raise"]
 
 

@@ -32,6 +32,7 @@ class Held:
     """A job that an executor runs: its note on the board, its deadline, and why it was cut short, if it was."""
 
     __slots__ = (
+        "_under_way",
         "begun",
         "claim",
         "deadline",
@@ -55,6 +56,7 @@ class Held:
         self.why: str | None = None
         self.begun = self.leaving = False
         self.handling: asyncio.Task[None] | None = None
+        self._under_way: dict[str, float] = {}  # the deadlines of its steps, the earliest first
         self.steps = Steps(claim, hands.memory, self, step_timeout=pipeline.step_timeout)
 
     def before_step(self, name: str) -> None:
@@ -69,12 +71,23 @@ class Held:
         if self.why is not None or self.leaving or hands.draining:
             raise Suspend("released", reason="resting" if self.leaving else "draining")
         limit = self.pipeline.step_timeout
-        deadline = self.deadline if limit is None else min(self.deadline, time.monotonic() + limit)
-        hands.board.step(self.place, name, deadline)
+        if limit is None:
+            hands.board.step(self.place, name, self.deadline)
+        else:
+            self._under_way[name] = min(self.deadline, time.monotonic() + limit)
+            self._note_earliest()
 
-    def after_step(self) -> None:
-        """The step is saved: the job's own deadline counts again."""
-        self.hands.board.step(self.place, self.steps.last or "", self.deadline)
+    def after_step(self, name: str) -> None:
+        """The step is over: the next of those under way counts or, when there is none, the job's own deadline."""
+        self._under_way.pop(name, None)
+        self._note_earliest()
+
+    def _note_earliest(self) -> None:
+        earliest = next(iter(self._under_way), None)
+        if earliest is None:
+            self.hands.board.step(self.place, self.steps.last or "", self.deadline)
+        else:
+            self.hands.board.step(self.place, earliest, self._under_way[earliest])
 
     def let_go(self, why: str) -> None:
         """Stop; a job that is only to rest finishes the step at hand first."""
@@ -89,6 +102,15 @@ class Held:
             self.why = why
             if self.begun and self.handling is not None:
                 self.handling.cancel()
+                # A thread cannot be stopped, but what it waits for can: then it wakes and hears of it.
+                for each in self.steps.awaited:
+                    each.cancel()
+
+    @property
+    def again(self) -> float | None:
+        """In how many seconds another attempt follows one that passed its time-out; None when none may."""
+        retry = self.pipeline.retry
+        return retry.delay(self.claim.attempt) if retry.allows(TimeoutError()) else None
 
     def ending(self) -> Ended:
         """The ending of a handler that was stopped."""
@@ -97,8 +119,8 @@ class Held:
         ended = Ended(claim, self.why or "released", step=self.steps.last, seconds=seconds)
         if self.why == "timeout":
             ended.ending, ended.reason = "failed", "timeout"
-            ended.again = self.pipeline.retry.allows(TimeoutError())
-            ended.delay = self.pipeline.retry.delay(claim.attempt)
+            ended.delay = self.again
+            ended.again = ended.delay is not None
             where = f" in step {ended.step!r}" if ended.step else ""
             ended.error = f"The handler took longer than {claim.timeout_seconds:g} s and was stopped{where}."
         elif self.why == "cancelled":

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from contextlib import suppress
+from typing import Any, NamedTuple, TypeVar
 
 import psycopg
+from psycopg.pq import TransactionStatus
 
 from retoma.commands import Command
 from retoma.database import fetch, fetch_sync
@@ -12,6 +14,19 @@ from retoma.errors import ConfigurationError
 from retoma.query import Array, Query, numbered
 
 T = TypeVar("T")
+
+
+class _Marks(NamedTuple):
+    """What is said around a command that is to be done whole."""
+
+    begin: str
+    undo: tuple[str, ...]
+    keep: str
+
+
+_RELEASE = "release savepoint retoma"
+_SAVEPOINT = _Marks("savepoint retoma", ("rollback to savepoint retoma", _RELEASE), _RELEASE)
+_TRANSACTION = _Marks("begin", ("rollback",), "commit")
 
 
 async def run_on(connection: object, command: Command[T]) -> T:
@@ -36,10 +51,96 @@ def run_on_sync(connection: object, command: Command[T]) -> T:
         return done.value  # type: ignore[no-any-return]
 
 
+async def run_whole_on(connection: object, command: Command[T]) -> T:
+    """As run_on, all or none: when *command* raises, what it did is undone even if the caller then commits."""
+    marks = await _begin(connection)
+    try:
+        done = await run_on(connection, command)
+    except BaseException:
+        with suppress(Exception):  # a connection that is lost has undone it, and the first error is the one to tell
+            for each in marks.undo:
+                await _say(connection, each)
+        raise
+    await _say(connection, marks.keep)
+    return done
+
+
+def run_whole_on_sync(connection: object, command: Command[T]) -> T:
+    """The same, on a blocking connection."""
+    marks = _begin_sync(connection)
+    try:
+        done = run_on_sync(connection, command)
+    except BaseException:
+        with suppress(Exception):
+            for each in marks.undo:
+                _say_sync(connection, each)
+        raise
+    _say_sync(connection, marks.keep)
+    return done
+
+
+def _kind(connection: object) -> str:
+    """Whose connection this is; a class that somebody made from one of theirs counts as theirs."""
+    homes = (each.__module__.partition(".")[0] for each in type(connection).__mro__)
+    return next((home for home in homes if home in ("asyncpg", "sqlalchemy")), "")
+
+
+async def _begin(connection: Any) -> _Marks:
+    if isinstance(connection, psycopg.AsyncConnection) or _kind(connection) == "asyncpg":
+        marks = _marks(connection)
+        await connection.execute(marks.begin)
+        return marks
+    if _kind(connection) == "sqlalchemy" and hasattr(connection, "run_sync"):
+        return await connection.run_sync(_begin_sqlalchemy)  # type: ignore[no-any-return]
+    return _begin_sync(connection)
+
+
+def _begin_sync(connection: Any) -> _Marks:
+    if isinstance(connection, psycopg.Connection):
+        marks = _marks(connection)
+        connection.execute(marks.begin)
+        return marks
+    if not _is_blocking(connection):
+        raise _unfit(connection)
+    return _begin_sqlalchemy(connection)
+
+
+def _begin_sqlalchemy(connection: Any) -> _Marks:
+    lent = _lent(connection)
+    alone = lent.connection.dbapi_connection.autocommit and _marks(lent.connection.driver_connection) is _TRANSACTION
+    marks = _TRANSACTION if alone else _SAVEPOINT
+    lent.exec_driver_sql(marks.begin)
+    return marks
+
+
+def _marks(connection: Any) -> _Marks:
+    """A transaction where every statement would commit by itself, else a savepoint in the caller's."""
+    if _kind(connection) == "asyncpg":
+        return _SAVEPOINT if connection.is_in_transaction() else _TRANSACTION
+    alone = connection.autocommit and connection.info.transaction_status == TransactionStatus.IDLE
+    return _TRANSACTION if alone else _SAVEPOINT
+
+
+async def _say(connection: Any, text: str) -> None:
+    if isinstance(connection, psycopg.AsyncConnection) or _kind(connection) == "asyncpg":
+        await connection.execute(text)
+    elif hasattr(connection, "run_sync"):
+        await connection.run_sync(_say_sync, text)
+    else:
+        _say_sync(connection, text)
+
+
+def _say_sync(connection: Any, text: str) -> None:
+    if isinstance(connection, psycopg.Connection):
+        connection.execute(text)
+    else:
+        _lent(connection).exec_driver_sql(text)
+
+
 async def _rows(connection: object, query: Query[T]) -> list[T]:
     if isinstance(connection, psycopg.AsyncConnection):
         return await fetch(connection, query)
-    kind = type(connection).__module__.partition(".")[0]
+    kind = _kind(connection)
     if kind == "asyncpg":
         return await _asyncpg(connection, query)
     if kind == "sqlalchemy" and hasattr(connection, "run_sync"):
@@ -51,19 +152,29 @@ async def _rows(connection: object, query: Query[T]) -> list[T]:
 def _rows_sync(connection: object, query: Query[T]) -> list[T]:
     if isinstance(connection, psycopg.Connection):
         return fetch_sync(connection, query)
-    kind = type(connection).__module__.partition(".")[0]
-    if kind == "sqlalchemy" and not hasattr(connection, "run_sync") and _lends(connection):
+    if _is_blocking(connection):
         return _sqlalchemy(connection, query)
-    raise ConfigurationError(
+    raise _unfit(connection)
+
+
+def _is_blocking(connection: object) -> bool:
+    """A Connection or a Session of SQLAlchemy, and not an Engine, whose transaction would be nobody's."""
+    lends = hasattr(connection, "exec_driver_sql") or hasattr(connection, "connection")
+    return lends and not hasattr(connection, "run_sync") and _kind(connection) == "sqlalchemy"
+
+
+def _unfit(connection: object) -> ConfigurationError:
+    return ConfigurationError(
         f"Jobs cannot be queued on a {type(connection).__module__}.{type(connection).__qualname__}.",
         next="Pass a psycopg connection, an SQLAlchemy session or connection (on psycopg or asyncpg), or an "
         "asyncpg connection.",
     )
 
 
-def _lends(connection: object) -> bool:
-    """A Connection or a Session, and not an Engine, whose transaction would be nobody's."""
-    return hasattr(connection, "exec_driver_sql") or hasattr(connection, "connection")
+def _lent(connection: Any) -> Any:
+    """The Connection that a Session works on, or the Connection itself."""
+    lends = hasattr(connection, "connection") and callable(connection.connection)
+    return connection.connection() if lends else connection
 
 
 async def _asyncpg(connection: Any, query: Query[T]) -> list[T]:
@@ -79,8 +190,7 @@ def _listed(query: Query[T], names: tuple[str, ...]) -> tuple[Any, ...]:
 
 
 def _sqlalchemy(connection: Any, query: Query[T]) -> list[T]:
-    if hasattr(connection, "connection") and callable(connection.connection):  # a Session lends its Connection
-        connection = connection.connection()
+    connection = _lent(connection)
     if connection.dialect.driver == "asyncpg":
         text, names = numbered(query.sql)
         result = connection.exec_driver_sql(text, _listed(query, names))

@@ -114,7 +114,7 @@ class Ledger:
                     raise lease_lost(made[0])
 
         try:
-            await asyncio.to_thread(whole)
+            await see_through(asyncio.ensure_future(asyncio.to_thread(whole)))
         except LOST as error:
             await self._committed(made, error)
 
@@ -142,7 +142,14 @@ class Ledger:
     # — the statements —
 
     async def _write_saves(self, batch: list[_Saving]) -> None:
-        waiting = {(new.job_id, new.step): (new, written) for new, written in batch}
+        waiting: dict[tuple[int, str], _Saving] = {}
+        # A job that was taken from us and given to us again may have two who save the same step: one after the other.
+        later = [each for each in batch if waiting.setdefault((each[0].job_id, each[0].step), each) is not each]
+        await self._write_these_saves(waiting)
+        if later:
+            await self._write_saves(later)
+
+    async def _write_these_saves(self, waiting: dict[tuple[int, str], _Saving]) -> None:
         order = sorted(waiting)
 
         def news() -> list[NewCheckpoint]:
@@ -174,9 +181,15 @@ class Ledger:
             _resolve(written, lease_lost(new))
 
     async def _write_endings(self, batch: list[Ended]) -> None:
-        waiting = {each.id: each for each in sorted(batch, key=lambda each: each.id)}
+        waiting: dict[int, Ended] = {}
+        later = [each for each in batch if waiting.setdefault(each.id, each) is not each]
+        await self._write_these_endings(dict(sorted(waiting.items())))
+        if later:
+            await self._write_endings(later)
+
+    async def _write_these_endings(self, waiting: dict[int, Ended]) -> None:
         # What a batch must be told is a third of the statement's cost, also when there is no batch.
-        end = jobs.end if any(each.claim.batch_id is not None for each in batch) else jobs.end_alone
+        end = jobs.end if any(each.claim.batch_id is not None for each in waiting.values()) else jobs.end_alone
 
         def done(found: Sequence[tuple[int, str]]) -> None:
             for id, state in found:

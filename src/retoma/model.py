@@ -324,3 +324,14 @@ class Health:
     oldest_due_seconds: float | None
     failed_jobs: int
     echo_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A session that has a lock somebody else waits for."""
+
+    what: str
+    pid: int
+    name: str | None
+    state: str | None
+    seconds: float | None

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import re
 import types
 import typing
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, overload
 
+from retoma import checks
 from retoma.codec import Codec, codec_of
 from retoma.errors import ConfigurationError
 from retoma.retry import Retry
@@ -20,8 +20,6 @@ from retoma.sync_run import SyncRun
 I = TypeVar("I")
 O = TypeVar("O")
 P = ParamSpec("P")
-
-_NAME = re.compile(r"^[a-z0-9][a-z0-9._-]{0,99}$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,15 +127,10 @@ def _check(
     lane: Callable[[Any], str] | None,
     lane_at_once: int | None,
 ) -> None:
-    for what, text in (("pipeline", name), ("queue", queue)):
-        if not _NAME.match(text):
-            raise ConfigurationError(
-                f"A {what} cannot be called {text!r}.",
-                next="Use small letters, digits, dots and hyphens, such as 'classify-document'.",
-            )
+    checks.name("pipeline", name)
+    checks.name("queue", queue)
     for what, number in times.items():
-        if number is not None and not number > 0:
-            raise ConfigurationError(f"Pipeline {name!r} has {what}={number!r}; it must be more than 0 seconds.")
+        checks.seconds(f"Pipeline {name!r}: {what}", number)
     if lane_at_once is not None and (lane is None or lane_at_once < 1):
         raise ConfigurationError(
             f"Pipeline {name!r} has lane_at_once={lane_at_once!r}; it needs lane= and at least 1.",

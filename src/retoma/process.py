@@ -22,7 +22,7 @@ from retoma.settings import Settings
 from retoma.store.jobs import Blame
 from retoma.store.workers import Pulse
 
-_AFTER_TIMEOUT = 5.0  # seconds before a job that had to be killed is tried again
+_STILL = 1.0  # seconds without a tick, after which a loop stands still
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +67,7 @@ class Process:
         settings: Settings,
         queues: Sequence[str],
         at_once: int,
+        apart: bool,
     ) -> None:
         self.worker_id = worker_id
         self.board = Board.new(at_once)
@@ -79,6 +80,7 @@ class Process:
         self._counted = Counted()
         self._told_to_stop: float | None = None
         self._told_to_hurry: float | None = None
+        self._told_to_settle: float | None = None
         self._popen = subprocess.Popen(
             [sys.executable, "-c", "from retoma.child import main; main()"],
             stdin=subprocess.PIPE,
@@ -94,6 +96,7 @@ class Process:
             worker_id=worker_id,
             queues=list(queues),
             at_once=at_once,
+            apart=apart,
             board=self.board.file,
             supervisor=os.getpid(),
         )
@@ -146,6 +149,18 @@ class Process:
             os.kill(self.pid, signal.SIGKILL)
         return True
 
+    def has_settled(self, now: float, *, longest: float) -> bool:
+        """Whether it may be killed now. One whose loop still moves first has the answers written down that are on
+        their way to its other jobs, for they are paid; that takes no longer than *longest* seconds.
+        """
+        totals = self.board.totals()
+        if now - totals.ticked > _STILL:
+            return True
+        if self._told_to_settle is None:
+            self._told_to_settle = now
+            self._write(orjson.dumps({"settle": True}) + b"\n")
+        return totals.settled or now - self._told_to_settle > longest
+
     def hurry(self, now: float, *, drain: float, grace: float) -> None:
         """It was told to stop: past *drain* seconds it must hand back at once, and soon after it is ended."""
         if self._told_to_stop is None:
@@ -183,11 +198,21 @@ class Process:
 
     def overdue(self, now: float, *, grace: float) -> Late | None:
         """The jobs that hold on past their time-out, or past their cancellation."""
-        late = [note for note in self.board.notes() if self._is_late(note, now, grace)]
+        late: dict[str, list[str]] = {}
+        for note in self.board.notes():
+            if self._is_late(note, now, grace):
+                named = f"{note.job}" + (f" (step {note.step!r})" if note.step else "")
+                late.setdefault(self._what_was_over(note), []).append(named)
         if not late:
             return None
-        names = ", ".join(f"{note.job}" + (f" (step {note.step!r})" if note.step else "") for note in late)
-        return Late(f"job {names} did not let go {grace:g} s after its time was over", names)
+        told = [f"job {', '.join(named)} did not let go {grace:g} s after {what}" for what, named in late.items()]
+        return Late("; ".join(told), ", ".join(each for named in late.values() for each in named))
+
+    def _what_was_over(self, note: Note) -> str:
+        why, _ = self._called_off.get((note.job, note.fence), (None, 0.0))
+        if why is None:
+            return "its time was over"
+        return "it was cancelled" if why == "cancelled" else "it was given to another"
 
     def _is_late(self, note: Note, now: float, grace: float) -> bool:
         why, asked = self._called_off.get((note.job, note.fence), (None, now))
@@ -233,7 +258,7 @@ class Process:
             ending = "timeout"
         else:
             ending = "released"
-        return Blame(note.job, ending, note.step, _AFTER_TIMEOUT, now - note.began)
+        return Blame(note.job, ending, note.step, note.again or 0.0, now - note.began, note.again is not None)
 
     def close(self) -> None:
         """Let go of its pipe and its board."""

@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
+from retoma import checks
 from retoma.batch import Batch, BatchState, Resumed
 from retoma.batching import BatchOptions, as_json, check, hold, one
 from retoma.commands import Command
-from retoma.errors import BatchConflict, ConfigurationError
+from retoma.errors import BatchConflict
 from retoma.evidence import Explanation
 from retoma.explain import STALLING, explain
 from retoma.store import batches
@@ -55,8 +56,7 @@ def resume(id: int, *, epoch: int | None, max_resumes: int | None, by: str) -> C
 
 def retry_failed(id: int, *, fingerprint: str | None, cancelled: bool, attempts: int | None) -> Command[Resumed]:
     """New attempts for the jobs that failed, and for nothing else."""
-    if attempts is not None and attempts < 1:
-        raise ConfigurationError(f"A job needs at least 1 attempt, not {attempts}.")
+    checks.whole("attempts", attempts, 1, checks.MOST_ATTEMPTS)
     yield from hold(id)
     jobs = 0
     while some := (yield batches.retry_failed(id, fingerprint=fingerprint, cancelled=cancelled, attempts=attempts)):

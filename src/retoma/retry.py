@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import random as _draw
 
+from retoma.checks import MOST_ATTEMPTS
 from retoma.errors import ConfigurationError, StepsFailed, Unstorable
 
 # The same answer would come a second time, and would be paid a second time.
@@ -30,8 +31,10 @@ class Retry:
     never: tuple[type[BaseException], ...] = ()
 
     def __post_init__(self) -> None:
-        if type(self.attempts) is not int or self.attempts < 1:  # True is an int, too
-            raise ConfigurationError(f"Retry(attempts={self.attempts!r}) must be a whole number from 1.")
+        if type(self.attempts) is not int or not 1 <= self.attempts <= MOST_ATTEMPTS:  # True is an int, too
+            raise ConfigurationError(
+                f"Retry(attempts={self.attempts!r}) must be a whole number from 1 to {MOST_ATTEMPTS:,}."
+            )
         for name, least, most in (
             ("wait", 0.0, math.inf),
             ("factor", 1.0, math.inf),

@@ -89,7 +89,7 @@ class Run(Named):
             return value
         began = steps.begin(name)
         try:
-            async with asyncio.timeout(steps.step_timeout):
+            async with steps.in_time(name):
                 value = await _call(function, *args, **kwargs)
             return await steps.keep(name, codec, value, arguments, began)
         finally:
@@ -172,7 +172,8 @@ class Run(Named):
             return cast(NewCheckpoint, made[0])
 
         try:
-            await steps.memory.transact(checkpoint, lambda connection: function(connection, *args, **kwargs))
+            async with steps.in_time(name):
+                await steps.memory.transact(checkpoint, lambda connection: function(connection, *args, **kwargs))
         finally:
             steps.leave(name)
         steps.kept(made[0])
@@ -280,7 +281,9 @@ class Run(Named):
             return cast(T, value)
         began = steps.begin(name)
         try:
-            return cast(T, await steps.keep(name, codec, await asked(steps), None, began))
+            async with steps.in_time(name):
+                answer = await asked(steps)
+            return cast(T, await steps.keep(name, codec, answer, None, began))
         finally:
             steps.leave(name)
 

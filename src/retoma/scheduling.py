@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cronsim import CronSim, CronSimError
 
+from retoma import checks
 from retoma.commands import Command
 from retoma.errors import ConfigurationError, NotFound
 from retoma.model import Due, Schedule
@@ -20,9 +21,12 @@ I = TypeVar("I")
 
 
 def put(
-    pipeline: Pipeline[I, Any], name: str, cron: str, input: I, *, zone: str, keep: bool = False
+    pipeline: Pipeline[I, Any], name: str, cron: str, input: I, *, zone: str, declared: bool = False
 ) -> Command[Schedule]:
-    """A schedule under *name*, or another time and input for the one that is there, unless it is to be kept."""
+    """A schedule under *name*, or another time and input for the one that is there. One that a program only declares
+    stays as a person has changed it.
+    """
+    checks.text("schedule name", name)
     now: list[datetime] = yield schedules.now()
     yield schedules.put(
         name=name,
@@ -35,7 +39,7 @@ def put(
         max_attempts=pipeline.retry.attempts,
         timeout=pipeline.timeout,
         next_run_at=next_run(cron, zone, now[0]),
-        keep=keep,
+        declared=declared,
     )
     return (yield from one(name))
 

@@ -59,6 +59,8 @@ class Settings(BaseSettings):
     """Seconds to wait for the database to answer a new connection."""
     statement_seconds: float = Field(default=30.0, gt=0)
     """The longest a statement of ours may take."""
+    idle_seconds: float = Field(default=60.0, gt=0)
+    """The longest a transaction of ours may rest between two statements, also that of run.transact."""
     watchdog_seconds: float = Field(default=30.0, gt=0)
     """How often every worker asks why batches do not move."""
     overdue_hours: float = Field(default=24.0, gt=0)

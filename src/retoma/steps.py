@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from typing import Any, Final, Protocol
 
 import psycopg
@@ -65,7 +66,8 @@ class Watch(Protocol):
     def before_step(self, name: str) -> None:
         """A step is about to begin; raises when the run must not go on."""
 
-    def after_step(self) -> None: ...
+    def after_step(self, name: str) -> None:
+        """It is over, well or not."""
 
 
 class Steps:
@@ -79,6 +81,7 @@ class Steps:
         self.watch = watch
         self.step_timeout = step_timeout
         self.last: str | None = None
+        self.awaited: set[asyncio.Task[Any]] = set()  # what a handler's thread waits for on the loop
         # A job that is claimed for the first time can have nothing to give back.
         self._saved: dict[str, list[Saved]] | None = {} if claim.fence == 1 else None
         self._reading: asyncio.Lock | None = None
@@ -152,6 +155,19 @@ class Steps:
     def leave(self, name: str) -> None:
         """The step is over; one that failed may be tried again in the same run."""
         self._doing.discard(name)
+        self.watch.after_step(name)
+
+    @asynccontextmanager
+    async def in_time(self, name: str) -> AsyncIterator[None]:
+        """Hold what is done inside to the time of one step."""
+        try:
+            async with asyncio.timeout(self.step_timeout) as limit:
+                yield
+        except TimeoutError as error:
+            if not limit.expired():
+                raise  # its own
+            told = f"Step {name!r} of job {self.claim.id} took longer than {self.step_timeout:g} s."
+            raise TimeoutError(told) from error
 
     def made(
         self, name: str, codec: Codec[Any], value: Any, arguments: str | None, began: float
@@ -179,7 +195,6 @@ class Steps:
 
     def kept(self, checkpoint: NewCheckpoint) -> None:
         self._done.add(checkpoint.step)
-        self.watch.after_step()
         if heard():
             size = len(checkpoint.value)
             said = StepCompleted(**self._who(), step=checkpoint.step, duration_ms=checkpoint.seconds * 1000, size=size)
@@ -189,7 +204,11 @@ class Steps:
         """How much of a durable sleep is left; its beginning is saved the first time."""
         codec = codec_of(float)
         if await self.restore(name, codec) is MISSING:
-            await self.keep(name, codec, float(seconds), None, self.begin(name))
+            began = self.begin(name)
+            try:
+                await self.keep(name, codec, float(seconds), None, began)
+            finally:
+                self.leave(name)
             return seconds
         return seconds - (await self.age(name) or 0.0)
 
@@ -201,14 +220,12 @@ class Steps:
         if value is not MISSING:
             return value
         began = self.begin(step)
-        text, signals = await self.memory.hear(self.claim, name)
-        if text is not None:
-            try:
-                said = codec.decode(text)
-            except CheckpointInvalid as error:
-                # The first word under a name stays, so another attempt would hear the same.
-                raise Reject(f"what was signalled under {name!r} does not fit: {error.message}") from None
-            return await self.keep(step, codec, said, None, began)
+        try:
+            text, signals = await self.memory.hear(self.claim, name)
+            if text is not None:
+                return await self.keep(step, codec, _decoded(codec, name, text), None, began)
+        finally:
+            self.leave(step)
         left = _FOR_EVER if timeout is None else await self.nap(f"{step}/until", timeout)
         if left <= 0:
             raise TimeoutError(f"Nobody signalled {name!r} to job {self.claim.id} within {timeout:g} s.")
@@ -223,6 +240,14 @@ class Steps:
             "attempt": claim.attempt,
             "correlation": claim.correlation_id,
         }
+
+
+def _decoded(codec: Codec[Any], name: str, text: str) -> Any:
+    try:
+        return codec.decode(text)
+    except CheckpointInvalid as error:
+        # The first word under a name stays, so another attempt would hear the same.
+        raise Reject(f"what was signalled under {name!r} does not fit: {error.message}") from None
 
 
 def _storable(name: str) -> bool:

@@ -135,6 +135,7 @@ class Worker:
         )
         loops = [asyncio.create_task(watchdog.every(seconds, duty)) for seconds, duty in duties]
         places = [asyncio.create_task(self._keep_one()) for _ in range(self._processes)]
+        places.append(asyncio.create_task(self._keep_apart()))
         try:
             await asyncio.gather(*places)
         finally:
@@ -170,6 +171,14 @@ class Worker:
             if pause > 0.1:  # noqa: PLR2004 - the first death is mended at once
                 await self._rest(pause)
 
+    async def _keep_apart(self) -> None:
+        """Jobs that must run alone have an executor of their own, while there are any: nobody waits behind them."""
+        look = jobs.suspects(self._queues, self._pipelines)
+        while not self._stopping:
+            if await self._persist("looking for suspects", look, until=lambda: self._stopping > 0):
+                await self._one_life(apart=True)
+            await self._rest(self._settings.sweep_seconds)
+
     async def _rest(self, seconds: float) -> None:
         try:
             async with asyncio.timeout(seconds):
@@ -177,7 +186,8 @@ class Worker:
         except TimeoutError:
             pass
 
-    async def _one_life(self) -> None:
+    async def _one_life(self, *, apart: bool = False) -> None:
+        at_once = 1 if apart else self._at_once
         hello = workers.hello(
             label=self._label,
             host=socket.gethostname(),
@@ -185,7 +195,7 @@ class Worker:
             version=version("retoma"),
             queues=self._queues,
             pipelines=self._pipelines,
-            at_once=self._at_once,
+            at_once=at_once,
             lease=self._settings.lease_seconds,
         )
         if not (made := await self._persist("starting", hello, until=lambda: self._stopping > 0)):
@@ -197,7 +207,8 @@ class Worker:
             database_url=self._app.database.url,
             settings=self._settings.model_copy(update={"worker_label": self._label}),
             queues=self._queues,
-            at_once=self._at_once,
+            at_once=at_once,
+            apart=apart,
         )
         child.board.beat = time.monotonic()
         self._children[worker_id] = child
@@ -313,7 +324,7 @@ class Worker:
         now = time.monotonic()
         for child in list(self._children.values()):
             late = child.overdue(now, grace=self._settings.grace_seconds)
-            if late and child.kill(late.reason):
+            if late and child.has_settled(now, longest=self._settings.drain_seconds) and child.kill(late.reason):
                 emit(ExecutorKilled(worker=child.worker_id, pid=child.pid, reason=late.reason, jobs=late.jobs))
         if self._stopping:
             await self._say_stopping()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 from types import TracebackType
@@ -17,8 +17,8 @@ from retoma import commands, embedded, notify, scheduling
 from retoma.commands import Command, Options
 from retoma.database import LOST, SyncDatabase
 from retoma.errors import ConfigurationError, DatabaseUnreachable
-from retoma.front import HINT_SECONDS, Enqueueing, Front, keys_of, prepare
-from retoma.join import run_on_sync
+from retoma.front import LATE_SECONDS, Enqueueing, Front, always, keys_of, prepare
+from retoma.join import run_on_sync, run_whole_on_sync
 from retoma.model import (
     Attempt,
     Checkpoint,
@@ -93,6 +93,7 @@ class Retoma(Batches, Calls):
             return
         for late in list(self._late_hints.values()):
             late.cancel()
+        self._late_hints.clear()
         if self._database is not None:
             self._database.close()
         if self._embedded is not None:
@@ -132,7 +133,7 @@ class Retoma(Batches, Calls):
 
     def _transact(self, command: Command[T], conn: object = None) -> T:
         if conn is not None:
-            return run_on_sync(conn, command)
+            return run_whole_on_sync(conn, command)
         with self.database.transaction() as connection:
             return run_on_sync(connection, command)
 
@@ -148,7 +149,8 @@ class Retoma(Batches, Calls):
         **options: Unpack[Enqueueing],
     ) -> Receipt:
         """Queue one job, on the caller's own *conn* if there is one; the same *key* gives the same job back."""
-        return self.enqueue_many(pipeline, [input], key=key, conn=conn, **options)[0]
+        hint = self._hint if conn is None else always
+        return self._ask(commands.enqueue_one(pipeline, input, key, Options(**options), notify=hint), conn)
 
     def enqueue_many(
         self,
@@ -160,28 +162,28 @@ class Retoma(Batches, Calls):
         **options: Unpack[Enqueueing],
     ) -> list[Receipt]:
         """Queue one job per input, all or none."""
-        # Inside a caller's transaction the hint goes out with the commit, whenever that is.
-        hint = self._hint if conn is None else lambda _queue: True
+        hint = self._hint if conn is None else always
         command = commands.enqueue(pipeline, inputs, keys_of(key), Options(**options), notify=hint)
-        if conn is not None:
-            return run_on_sync(conn, command)
-        if isinstance(inputs, Sequence) and len(inputs) <= 1:
-            return self._ask(command)
-        with self.database.transaction() as connection:
-            return run_on_sync(connection, command)
+        return self._transact(command, conn)
 
     def _hint(self, queue: str) -> bool:
         if self.front.hint_due(queue):
             return True
         # Too soon after the last hint: one more follows, for whoever went back to sleep in between.
         if queue not in self._late_hints:
-            late = threading.Timer(HINT_SECONDS, self._hint_late, [queue])
-            late.daemon = True
-            self._late_hints[queue] = late
-            late.start()
+            self._hint_later(queue)
         return False
 
-    def _hint_late(self, queue: str) -> None:
+    def _hint_later(self, queue: str) -> None:
+        late = threading.Timer(LATE_SECONDS - self.front.hinted_ago(queue), self._hint_now, [queue])
+        late.daemon = True
+        self._late_hints[queue] = late
+        late.start()
+
+    def _hint_now(self, queue: str) -> None:
+        if self._openings > 0 and not self.front.hint_due(queue):
+            self._hint_later(queue)  # a job carried one meanwhile, and others may have come after it
+            return
         self._late_hints.pop(queue, None)
         try:
             self.fetch(queues.hint(queue))

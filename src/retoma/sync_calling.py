@@ -6,6 +6,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import TypeVar
 
+from retoma import checks
 from retoma.call import Call, Limit, Price, Spend
 from retoma.commands import Command, only
 from retoma.errors import ConfigurationError, NotFound
@@ -38,7 +39,7 @@ class Calls:
 
     def call(self, id: int) -> Call:
         """One request to a provider, with the answer as it came."""
-        rows = self._ask(only(calls.one(id)))
+        rows = self._ask(only(calls.one(id))) if checks.is_id(id) else []
         if not rows:
             raise NotFound(f"There is no call {id}.", next="'retoma calls list' shows what is there.")
         return rows[0]
@@ -69,8 +70,7 @@ class Calls:
         others unless said.
         """
         for what, price in (("input", input), ("cached", cached), ("output", output), ("unit", unit)):
-            if price is not None and price < 0:
-                raise ConfigurationError(f"A price must not be negative, and {what} is {price}.")
+            checks.money(f"The price of {what}", price)
         query = calls.set_price(
             provider,
             model,
@@ -98,6 +98,7 @@ class Calls:
         """What a provider allows in a minute, and at once, over all workers; None is no limit. *name* is
         "provider/model".
         """
+        checks.text("limit's name", name)
         for what, number in (("requests", requests), ("tokens", tokens), ("at_once", at_once)):
             if number is not None and number < 1:
                 raise ConfigurationError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import time
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from pathlib import Path
@@ -30,7 +31,21 @@ class SyncRun(Named):
         self._loop = loop
 
     def _wait(self, answer: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(answer, self._loop).result()
+        try:
+            return asyncio.run_coroutine_threadsafe(self._watched(answer), self._loop).result()
+        except concurrent.futures.CancelledError:
+            # As in an async handler: not an Exception, so that an *except Exception* lets it pass.
+            raise asyncio.CancelledError from None
+
+    async def _watched(self, answer: Coroutine[Any, Any, T]) -> T:
+        """What *answer* gives; whoever stops the handler finds it, and stops it first."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._steps.awaited.add(task)
+        try:
+            return await answer
+        finally:
+            self._steps.awaited.discard(task)
 
     def step(self, name: str, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """What *function* gives, done once: in a later attempt its checkpoint is given back instead."""

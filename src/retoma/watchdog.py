@@ -11,7 +11,7 @@ from retoma.database import TRANSIENT, Database, jitter
 from retoma.errors import DatabaseUnreachable
 from retoma.join import run_on
 from retoma.model import Recovered
-from retoma.store import jobs, queues
+from retoma.store import calls, jobs, queues
 from retoma.telemetry import emit
 from retoma.telemetry.events import (
     BatchAdvanced,
@@ -64,6 +64,7 @@ class Watchdog:
         # Not when the database has just come back: nobody could beat meanwhile, and everybody is to have the time to.
         if now > self._lost_at + self._lease:
             recovered = await self._database().all(jobs.recover())
+            await self._database().all(calls.abandon())
             self._tell_recovered(len(recovered))
             tell(recovered)
 

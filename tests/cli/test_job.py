@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from .conftest import Command, Run
@@ -134,6 +135,26 @@ def test_retry_queues_the_failed_and_says_what_it_could_not(five: Run) -> None:
 def test_retry_can_take_every_failed_job_of_a_pipeline(five: Run) -> None:
     assert five("job", "retry", "--all-failed", "--pipeline", "double").stdout == ""
     assert five("job", "retry", "--all-failed").stdout == "2\tqueued\n"
+
+
+def test_an_id_that_no_job_can_have_is_exit_code_3_too(run: Run) -> None:
+    ran = run("job", "show", "99999999999999999999")
+
+    assert ran.exit_code == 3
+    assert ran.stderr.splitlines()[0] == "There is no job 99999999999999999999."
+
+
+def test_thousands_of_failed_jobs_are_retried_in_pieces(run: Run, psql: psycopg.Connection) -> None:
+    psql.execute(
+        "insert into retoma.jobs (queue, pipeline, state, attempt, max_attempts, timeout_seconds, input, finished_at)"
+        " select 'double', 'double', 'failed', 1, 1, 60, '1', now() from generate_series(1, 2500)"
+    )
+    ran = run("job", "retry", "--all-failed", "--attempts", "4")
+
+    assert ran.stdout.splitlines() == [f"{number}\tqueued" for number in range(1, 2501)]
+    assert psql.execute("select state, max_attempts, count(*) from retoma.jobs group by 1, 2").fetchall() == [
+        ("queued", 5, 2500)
+    ]
 
 
 def test_cancel_stops_what_waits_and_refuses_what_ended(five: Run) -> None:

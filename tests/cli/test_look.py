@@ -32,6 +32,45 @@ def test_a_paused_queue_gives_nothing_out_until_it_is_resumed(run: Run, work: Ca
     assert work() == 1
 
 
+def test_a_queue_that_nobody_knows_is_paused_with_a_word_of_doubt_and_not_resumed(run: Run) -> None:
+    run("enqueue", "double", "1")
+    assert "No job is in a queue called doubel" in run("queue", "pause", "doubel").stderr
+    assert "No job is in" not in run("queue", "pause", "double").stderr
+    assert "No job is in a queue called tripel" in run("queue", "limit", "tripel", "a", "2").stderr
+
+    assert run("queue", "resume", "nope").exit_code == 3
+    assert "Queue doubel goes on." in run("queue", "resume", "doubel").stderr
+    assert "Queue doubel was not paused." in run("queue", "resume", "doubel").stderr
+
+
+def test_a_limit_has_a_name(run: Run) -> None:
+    ran = run("limits", "set", "", "--requests", "5")
+
+    assert ran.exit_code == 2
+    assert "A limit's name has 1 to 500 characters" in ran.stderr
+    assert run("limits", "list").stdout == ""
+
+
+def test_a_price_may_begin_on_another_day(run: Run, psql: psycopg.Connection) -> None:
+    assert run("prices", "set", "openai", "gpt-x", "--input", "2", "--since", "2024-02-29").exit_code == 0
+    assert run("prices", "set", "openai", "gpt-x", "--input", "3").exit_code == 0
+
+    days = psql.execute("select since::text, since = current_date from retoma.prices order by since").fetchall()
+    assert [(days[0][0], days[0][1]), days[1][1]] == [("2024-02-29", False), True]
+    assert run("prices", "set", "openai", "gpt-x", "--since", "yesterday").exit_code == 2
+
+
+def test_calls_are_listed_page_by_page(run: Run, psql: psycopg.Connection) -> None:
+    psql.execute(
+        "insert into retoma.calls (key, provider, model, request, state)"
+        " select number, 'openai', 'gpt-x', '{}', 'failed' from generate_series(1, 3) as number"
+    )
+    first = json.loads(run("calls", "list", "--limit", "2", "--json").stdout)
+    rest = json.loads(run("calls", "list", "--before", str(first[-1]["id"]), "--json").stdout)
+
+    assert [each["id"] for each in first + rest] == [3, 2, 1]
+
+
 def test_a_lane_is_limited_and_set_free(run: Run, psql: psycopg.Connection) -> None:
     def limit() -> object:
         row = psql.execute("select at_once from retoma.lanes where queue = 'double' and name = 'a'").fetchone()
@@ -58,6 +97,33 @@ def test_schedules_are_listed_run_paused_resumed_and_removed(run: Run, program: 
     assert "goes on" in run("schedule", "resume", "nightly").stderr
     run("schedule", "remove", "nightly")
     assert run("schedule", "list").stdout == ""
+
+
+def test_a_schedule_whose_pipeline_nobody_serves_is_pointed_out(
+    run: Run, program: Retoma, psql: psycopg.Connection
+) -> None:
+    async def plan() -> None:
+        async with program:
+            await program.schedule(program.front.pipeline("double"), 5, name="nightly", cron="0 4 * * *")
+            await program.schedule(program.front.pipeline("wait"), "x", name="asking", cron="0 4 * * *")
+
+    asyncio.run(plan())
+    assert "No worker serves" not in run("schedule", "list").stderr, "nobody works at all"
+    psql.execute(
+        "insert into retoma.workers (label, host, pid, version, queues, pipelines, at_once, lease_seconds,"
+        " lease_expires_at) values ('here', 'here', 1, '0', '{wait}', '{wait}', 1, 300, now() + interval '5 minutes')"
+    )
+
+    word = "No worker serves pipeline double of schedule nightly: its jobs wait."
+    assert run("schedule", "list").stderr.count("No worker serves") == 1
+    assert word in run("schedule", "list").stderr
+    assert word in run("schedule", "run", "nightly").stderr
+    assert "No worker" not in run("schedule", "run", "asking").stderr
+    (found,) = [each for each in json.loads(run("doctor", "--json").stdout) if each["what"] == "schedules"]
+    assert (found["level"], "nightly (pipeline double)" in found["seen"]) == ("amber", True)
+    run("schedule", "pause", "nightly")
+    assert "No worker" not in run("schedule", "list").stderr
+    assert "schedules" not in {each["what"] for each in json.loads(run("doctor", "--json").stdout)}
 
 
 def test_an_unknown_schedule_is_exit_code_3(run: Run) -> None:

@@ -4,13 +4,26 @@ import asyncio
 import json
 import signal
 import time
+from pathlib import Path
 
 import psycopg
 import pytest
 
-from retoma import Retoma
+from retoma import Retoma, embedded
 
-from .conftest import Command, Run
+from .conftest import PROGRAM, Command, Run
+
+# A worker that held the first job and was last seen an hour ago.
+GONE = """
+    with gone as (
+        insert into retoma.workers (label, host, pid, version, queues, pipelines, at_once, lease_seconds,
+                                    seen_at, lease_expires_at)
+        values ('gone', 'here', 1, '0', '{double}', '{double}', 1, 30,
+                now() - interval '1 hour', now() - interval '30 minutes')
+        returning id)
+    update retoma.jobs
+       set state = 'running', worker_id = gone.id, fence = 1, attempt = 1, claimed_at = now() - interval '1 hour'
+      from gone where jobs.id = 1"""
 
 
 @pytest.fixture
@@ -26,16 +39,7 @@ def neglected(run: Run, program: Retoma, psql: psycopg.Connection) -> Run:
             await program.batch(double, [4], name="numbers")
 
     asyncio.run(prepare())
-    psql.execute("""
-        with gone as (
-            insert into retoma.workers (label, host, pid, version, queues, pipelines, at_once, lease_seconds,
-                                        seen_at, lease_expires_at)
-            values ('gone', 'here', 1, '0', '{double}', '{double}', 1, 30,
-                    now() - interval '1 hour', now() - interval '30 minutes')
-            returning id)
-        update retoma.jobs
-           set state = 'running', worker_id = gone.id, fence = 1, attempt = 1, claimed_at = now() - interval '1 hour'
-          from gone where jobs.id = 1""")
+    psql.execute(GONE)
     psql.execute("update retoma.jobs set expires_at = now() - interval '1 minute' where id = 2")
     psql.execute("update retoma.schedules set next_run_at = now() - interval '1 minute'")
     psql.execute("""
@@ -55,6 +59,20 @@ def test_one_round_looks_after_jobs_batches_and_schedules(neglected: Run) -> Non
     did = dict(line.split("\t") for line in ran.stdout.splitlines())
     assert {name: did[name] for name in ONE_ROUND} == ONE_ROUND
     assert {line.split("\t")[1] for line in again.stdout.splitlines()} == {"0"}
+
+
+def test_one_round_takes_jobs_back_also_where_it_had_to_start_the_embedded_server(command: Command) -> None:
+    assert command("enqueue", "--app", PROGRAM, "double", "1").returncode == 0
+    server = embedded.ensure(Path(command.environment["RETOMA_HOME"]))
+    with psycopg.connect(server.url, autocommit=True) as connection:
+        connection.execute(GONE.replace("1, 30,", "1, 3,"))
+    server.release()
+    embedded.stop(Path(command.environment["RETOMA_HOME"]))
+
+    ran = command("watchdog", "--once")
+
+    assert "The database has just come back" in ran.stderr
+    assert "jobs recovered\t1" in ran.stdout
 
 
 def test_it_goes_round_until_it_is_told_to_stop(

@@ -1,5 +1,6 @@
 """retoma worker and up: real processes, real signals."""
 
+import asyncio
 import json
 import signal
 import time
@@ -7,6 +8,8 @@ from collections.abc import Callable
 
 import psycopg
 import pytest
+
+from retoma import Retoma
 
 from .conftest import PROGRAM, Command, Run
 
@@ -74,11 +77,31 @@ def test_a_worker_of_some_queues_leaves_the_others_alone(
 ) -> None:
     run("enqueue", "double", "1")
     run("enqueue", "stumble", '"x"')
-    command.start("worker", "--app", PROGRAM, "--queues", "stumble", DATABASE_URL=database_url, **QUICK)
+    worker = command.start("worker", "--app", PROGRAM, "--queues", "stumble", DATABASE_URL=database_url, **QUICK)
 
     until(lambda: states(psql)[1] == "failed")
+    worker.terminate()
 
     assert states(psql) == ["queued", "failed"]
+    assert "No pipeline of" not in worker.communicate(timeout=30)[1]
+
+
+def test_a_worker_of_a_queue_that_its_program_does_not_have_says_so_and_serves_it(
+    command: Command, program: Retoma, database_url: str, psql: psycopg.Connection
+) -> None:
+    async def ask() -> None:
+        async with program:
+            await program.enqueue(program.front.pipeline("double"), 1, queue="night")
+
+    asyncio.run(ask())
+    worker = command.start("worker", "--app", PROGRAM, "--queues", "night", DATABASE_URL=database_url, **QUICK)
+
+    until(lambda: states(psql) == ["completed"])
+    worker.terminate()
+
+    told = worker.communicate(timeout=30)[1].splitlines()[0]
+    assert told.endswith("Its own queues are double, plod, stumble, wait.")
+    assert "has the queue night;" in told
 
 
 @pytest.mark.parametrize(

@@ -168,6 +168,22 @@ def _hang(run: SyncRun, seconds: float) -> int:
     return os.getpid()
 
 
+@pipeline("hanging-once", queue="work", timeout=1, retry=Retry(attempts=3, wait=0.2, never=(TimeoutError,)))
+def hanging_once(seconds: float, run: SyncRun) -> int:
+    return run.step("hang", _hang, run, seconds)
+
+
+@pipeline("siblings", queue="work", step_timeout=1, retry=SOON)
+async def siblings(seconds: list[float], run: Run) -> int:
+    """Plain functions, side by side in threads."""
+    return len(await run.map("rest", _rest, seconds, at_once=2))
+
+
+def _rest(seconds: float) -> float:
+    time.sleep(seconds)
+    return seconds
+
+
 @pipeline("stubborn", queue="work", retry=SOON)
 async def stubborn(seconds: float, run: Run) -> str:
     await run.step("ignore", _ignore, run, seconds)
@@ -247,8 +263,8 @@ async def parsing(how: str, run: Run) -> int:
 
 
 PIPELINES = [
-    tally, plain, effect, elsewhere, five, nap, flaky, hopeless, blocking, burning, holding, hanging, stubborn, polite,
-    cancels_itself, poison, parsing,
+    tally, plain, effect, elsewhere, five, nap, flaky, hopeless, blocking, burning, holding, hanging, hanging_once,
+    siblings, stubborn, polite, cancels_itself, poison, parsing,
 ]  # fmt: skip
 
 app = Retoma(pipelines=PIPELINES)

@@ -212,6 +212,11 @@ class Fleet:
         command = [sys.executable, str(HERE / program), *map(str, words)]
         return self._join(label, command, self.environment() | {"DATABASE_URL": self.url})
 
+    def run(self, label: str, variables: dict[str, str], *words: str) -> Member:
+        """The command line in the background, with *variables* in its environment."""
+        command = [sys.executable, "-m", "retoma", *words]
+        return self._join(label, command, self.environment() | {"DATABASE_URL": self.url} | variables)
+
     def _join(self, label: str, command: Sequence[str], environment: dict[str, str]) -> Member:
         others = {name: value for name, value in os.environ.items() if not name.startswith("RETOMA_")}
         member = Member(label, command, others | environment, self.folder / f"{label}-{len(self.members)}.log")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import os
+import time
 from dataclasses import dataclass
 from decimal import Decimal
 
 from crash_app import PATIENT, record
 
-from retoma import Retoma, Run, pipeline
+from retoma import Retoma, Run, SyncRun, pipeline
 from retoma.providers import Chat, Message, Prompt
 from retoma.providers.openai import OpenAIChat
 
@@ -54,7 +55,20 @@ async def inquire(document: Document, run: Run, *, chat: Chat) -> list[str]:
     return answers
 
 
-PIPELINES = [inquire]
+@pipeline("inquire-plainly", queue="documents", retry=PATIENT)
+def inquire_plainly(document: Document, run: SyncRun, *, chat: Chat) -> str:
+    """The same without async, one question."""
+    said = [Message(role="user", content=document.text(0))]
+    return run.ask("ask/0", chat, Prompt(messages=said, max_tokens=document.tokens))
+
+
+@pipeline("deaf", queue="documents", retry=PATIENT)
+def deaf(seconds: float, run: SyncRun) -> None:
+    """It sleeps where nobody can reach it."""
+    run.step("sleep", time.sleep, seconds)
+
+
+PIPELINES = [inquire, inquire_plainly, deaf]
 PROVIDERS: dict[type, object] = {
     Chat: OpenAIChat(
         key="no-secret", model=MODEL, base_url=os.environ.get("PAID_URL", "http://127.0.0.1:9/v1"), provider=PROVIDER

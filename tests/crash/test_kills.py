@@ -77,23 +77,60 @@ async def test_jobs_that_were_only_fetched_go_back_untouched(fleet: Fleet, oracl
     assert all(oracle.attempts(job)[0][0] == "crashed" for job in begun)
 
 
-async def test_jobs_that_only_waited_for_their_turn_do_not_answer_for_a_worker_that_vanished(
+async def test_jobs_that_were_only_fetched_do_not_answer_for_a_worker_that_vanished(
     fleet: Fleet, oracle: Oracle, app: Retoma
 ) -> None:
-    """After a crash the jobs run one by one; those whose turn did not come are no nearer to quarantine."""
-    first = fleet.start("ana", at_once=4)
-    jobs = [receipt.id for receipt in await app.enqueue_many(crash_app.nap, [20.0] * 4)]
-    await until(has_begun(oracle, jobs, "slow"), what="all four are in their slow step")
-    first.send(signal.SIGKILL, executors=True, supervisor=False)
-    await until(lambda: oracle.again() == 1, what="one of them runs again, alone")
-    await asyncio.sleep(0.5)
-    first.send(signal.SIGKILL, executors=True)
-    fleet.start("bruno", queues=["elsewhere"])
-    await until(lambda: oracle.states(jobs) == {"queued": 4}, what="they are recovered")
+    """The board that could tell is gone with it; what it held beyond its places it cannot have begun."""
+    first = fleet.start("ana", at_once=2)
+    await first.ready()
+    await app.enqueue_many(crash_app.tally, range(3000))
+    slow = [receipt.id for receipt in await app.enqueue_many(crash_app.nap, [60.0] * 12, attempts=1)]
+    running = "select count(*) from retoma.jobs where state = 'running' and pipeline = 'nap'"
+    await until(lambda: oracle.one(running) > 2 and len(oracle.marks("began")) > 3000, what="more are held than run")
 
-    begun = {mark.job for mark in oracle.marks("began") if mark.fence > 1}
-    assert len(begun) == 1
-    assert [oracle.job(job)[3] for job in jobs if job not in begun] == [1, 1, 1]
+    first.send(signal.SIGKILL)
+    begun = {mark.job for mark in oracle.marks("began") if mark.step == "quick"}
+    held = {job for (job,) in oracle.rows("select id from retoma.jobs where state = 'running'")}
+    fleet.start("bruno", queues=["elsewhere"])
+    await until(lambda: oracle.one(running) == 0, what="they are recovered")
+
+    assert held - begun
+    for job in held - begun:
+        assert oracle.job(job)[:4] == ("queued", None, 0, 0)
+        assert oracle.attempts(job)[-1][0] == "released"
+    assert oracle.states(list(begun)) == {"failed": 2}
+    assert {oracle.job(job)[1:4] for job in begun} == {("lost", 1, 1)}
+    assert oracle.states(slow) == {"failed": 2, "queued": 10}
+
+
+async def test_after_one_death_all_go_on_side_by_side(fleet: Fleet, oracle: Oracle, app: Retoma) -> None:
+    member = fleet.start("ana", at_once=4)
+    jobs = [receipt.id for receipt in await app.enqueue_many(crash_app.nap, [30.0] * 4)]
+    await until(has_begun(oracle, jobs, "slow"), what="all four are in their slow step")
+
+    member.send(signal.SIGKILL, executors=True, supervisor=False)
+    await until(lambda: oracle.again() == 4, seconds=20, what="all four run again, none waits for another")
+
+    assert {oracle.job(job)[3] for job in jobs} == {1}
+
+
+async def test_a_job_that_must_run_alone_holds_nobody_up(fleet: Fleet, oracle: Oracle, app: Retoma) -> None:
+    member = fleet.start("ana", at_once=4)
+    suspect = (await app.enqueue(crash_app.nap, 60.0, timeout=300, attempts=9)).id
+    for death in (1, 2):
+        await until(lambda death=death: oracle.begun(suspect, "slow") == death, what="it is in its slow step")  # type: ignore[misc]
+        member.send(signal.SIGKILL, executors=True, supervisor=False)
+    await until(lambda: oracle.begun(suspect, "slow") == 3, what="it runs again, in an executor of its own")
+
+    others = [receipt.id for receipt in await app.enqueue_many(crash_app.nap, [0.1] * 8)]
+    await until(lambda: oracle.states(others) == {"completed": 8}, seconds=20, what="the others are done meanwhile")
+
+    assert oracle.state(suspect) == "running"
+    alone = oracle.marks("began", job=suspect)[-1].pid
+    assert alone not in {mark.pid for mark in oracle.marks("began") if mark.job in others}
+    assert len(member.executors()) == 2
+    await app.cancel(suspect)
+    await until(lambda: len(member.executors()) == 1, what="the one apart ends when there is nothing for it")
 
 
 async def test_a_killed_supervisor_takes_its_executor_along_and_another_worker_goes_on(

@@ -269,7 +269,7 @@ async def test_those_who_take_at_the_same_moment_are_given_no_more_than_is_allow
 
         async def take(database: Database, worker: int) -> None:
             nonlocal taken
-            query = limits.take(LIMIT, worker_id=worker, requests=4, tokens=4, least_tokens=1, places=4, busy=0)
+            query = limits.take(LIMIT, worker_id=worker, requests=4, least_tokens=1, places=4, busy=0, horizon=0.0)
             while clock() - began < 5:
                 (slice_,) = await database.all(query)
                 taken += slice_.requests
@@ -387,3 +387,48 @@ async def test_a_late_answer_is_written_down_and_changes_nothing_of_the_job(
         assert (counts["known"], counts["lost"]) == (2, 0)
         assert money(oracle, batch) == (2 * papers[0].cost, NOTHING)
     await answered(app, oracle, batch, papers)
+
+
+async def test_stopping_one_plain_handler_takes_no_other_along(
+    fleet: Fleet, oracle: Oracle, app: Retoma, billing: Billing
+) -> None:
+    with billing(seconds=4.0) as biller:
+        member = start(fleet, "ana", at_once=6)
+        documents = [Document(number) for number in range(6)]
+        jobs = [receipt.id for receipt in await app.enqueue_many(paid_app.inquire_plainly, documents)]
+        await until(lambda: len(biller.heard()) == 6, what="all six have asked")
+        before = member.executors()
+
+        await app.cancel(jobs[2])
+        await until(lambda: oracle.state(jobs[2]) == "cancelled", what="it lets go while its answer is on its way")
+        assert oracle.states(jobs) == {"cancelled": 1, "running": 5}
+        await until(oracle.all_ended, what="the others end")
+
+        assert oracle.states(jobs) == {"cancelled": 1, "completed": 5}
+        assert member.executors() == before
+        assert not member.events("executor.killed")
+        assert set(biller.bill.by_request.values()) == {1}
+        answered = "select count(*) from retoma.calls where state = 'answered'"
+        await until(lambda: oracle.one(answered) == 6, what="also the answer that nobody waited for is written down")
+        assert len(biller.bill.calls) == 6
+
+
+async def test_before_an_executor_is_ended_the_answers_on_their_way_are_written_down(
+    fleet: Fleet, oracle: Oracle, app: Retoma, billing: Billing
+) -> None:
+    with billing(seconds=4.0) as biller:
+        member = start(fleet, "ana", at_once=6)
+        deaf = (await app.enqueue(paid_app.deaf, 60.0, timeout=2, attempts=1)).id
+        documents = [Document(number) for number in range(5)]
+        jobs = [receipt.id for receipt in await app.enqueue_many(paid_app.inquire, documents)]
+        await until(lambda: len(biller.heard()) == 5, what="all five have asked")
+
+        await until(oracle.all_ended, seconds=60, what="all end")
+
+        assert oracle.job(deaf)[:3] == ("failed", "timeout", 1)
+        (killed,) = member.events("executor.killed")
+        assert f"job {deaf} (step 'sleep')" in killed["reason"]
+        assert oracle.states(jobs) == {"completed": 5}
+        assert {oracle.job(job)[2:4] for job in jobs} == {(1, 0)}, "a neighbour paid with an attempt or a crash"
+        assert len(biller.bill.calls) == 5, "an answer was paid twice"
+        oracle.nothing_is_wrong()

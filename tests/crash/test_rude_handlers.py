@@ -126,9 +126,68 @@ async def test_a_job_that_crashes_its_executor_three_times_is_quarantined_and_th
     assert oracle.begun(job, "bite") == 3
     assert oracle.states(innocent) == {"completed": 20}
     assert oracle.effects() == {(each, "record"): 1 for each in innocent}
-    assert max(oracle.job(each)[3] for each in innocent) <= 1, "an innocent job was blamed twice"
+    assert max(oracle.job(each)[3] for each in innocent) <= 2, "an innocent job was blamed a third time"
     assert not any(member.ended for member in members)
     oracle.nothing_is_wrong()
+
+
+async def test_ten_that_were_there_both_times_all_come_to_a_good_end(fleet: Fleet, oracle: Oracle, app: Retoma) -> None:
+    member = fleet.start("ana", at_once=11)
+    await member.ready()
+    innocent = [receipt.id for receipt in await app.enqueue_many(crash_app.nap, [0.6] * 10, attempts=9)]
+    job = (await app.enqueue(crash_app.poison, "exit")).id
+
+    await until(oracle.all_ended, seconds=60, what="all end")
+
+    assert oracle.job(job)[:4] == ("failed", "quarantine", 3, 3)
+    assert oracle.states(innocent) == {"completed": 10}
+    assert oracle.effects() == {(each, "record"): 1 for each in innocent}
+    assert {oracle.job(each)[3] for each in innocent} == {2}, "twice it took its neighbours along, then it was alone"
+    assert not member.ended
+    oracle.nothing_is_wrong()
+
+
+async def test_a_time_out_that_needs_a_kill_is_tried_again_as_the_policy_says(
+    fleet: Fleet, oracle: Oracle, app: Retoma
+) -> None:
+    fleet.start("ana", at_once=3)
+    never = (await app.enqueue(crash_app.hanging_once, 60.0)).id
+    soon = (await app.enqueue(crash_app.hanging, 60.0, timeout=1, attempts=2)).id
+
+    await until(oracle.all_ended, what="both end")
+
+    assert oracle.job(never)[:3] == ("failed", "timeout", 1), "its policy says never after a time-out"
+    assert oracle.job(soon)[:3] == ("failed", "timeout", 2)
+    wait = "select extract(epoch from job.run_at - attempt.ended_at)::float8 from retoma.jobs as job"
+    first = "join retoma.attempts as attempt on attempt.job_id = job.id and attempt.fence = 1 where job.id = %s"
+    assert oracle.one(f"{wait} {first}", soon) == crash_app.SOON.wait
+
+
+async def test_a_step_past_its_time_is_ended_though_its_siblings_come_and_go(
+    fleet: Fleet, oracle: Oracle, app: Retoma
+) -> None:
+    member = fleet.start("ana", at_once=3)
+    job = (await app.enqueue(crash_app.siblings, [30.0, *[0.3] * 8], attempts=1)).id
+
+    await until(oracle.all_ended, seconds=20, what="it ends")
+
+    assert oracle.job(job)[:3] == ("failed", "timeout", 1)
+    assert oracle.attempts(job)[0][:4] == ("timeout", 1, "rest/0", signal.SIGKILL)
+    (killed,) = member.events("executor.killed")
+    assert "(step 'rest/0') did not let go 0.5 s after its time was over" in killed["reason"]
+
+
+async def test_the_reason_of_a_kill_for_a_cancelled_job_says_so(fleet: Fleet, oracle: Oracle, app: Retoma) -> None:
+    member = fleet.start("ana", at_once=3)
+    job = (await app.enqueue(crash_app.hanging, 60.0)).id
+    await until(lambda: oracle.begun(job, "hang"), what="it hangs")
+
+    await app.cancel(job)
+    await until(oracle.all_ended, what="it ends")
+
+    assert oracle.job(job)[0] == "cancelled"
+    (killed,) = member.events("executor.killed")
+    assert killed["reason"] == f"job {job} (step 'hang') did not let go 0.5 s after it was cancelled"
 
 
 async def test_what_happens_in_an_isolated_child_stays_there(fleet: Fleet, oracle: Oracle, app: Retoma) -> None:

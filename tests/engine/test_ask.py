@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -13,8 +14,10 @@ import pytest
 from pydantic import BaseModel
 
 from retoma import JobState, Retry, Run, SyncRun, pipeline
-from retoma.desk import Desk
+from retoma.errors import ConfigurationError
+from retoma.intents import Intents
 from retoma.providers import (
+    Allowance,
     Answer,
     Chat,
     Embedder,
@@ -171,14 +174,14 @@ async def test_equal_requests_of_one_run_are_paid_once(app_with: Any, psql: psyc
 async def test_an_intent_that_never_was_a_request_is_taken_back_by_who_asks_next(
     app_with: Any, psql: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    opened = Desk._written
+    opened = Intents._written
 
-    async def cut(self: Desk, intent: Any) -> Any:
+    async def cut(self: Intents, intent: Any) -> Any:
         monkeypatch.undo()
         await opened(self, intent)
         raise psycopg.OperationalError("the connection was cut after the statement")
 
-    monkeypatch.setattr(Desk, "_written", cut)
+    monkeypatch.setattr(Intents, "_written", cut)
     app = await app_with(ask, providers={Chat: Teller()})
     job = await app.enqueue(ask, "this")
     await drain(app)
@@ -212,6 +215,42 @@ async def test_an_answer_that_does_not_fit_is_sent_back_and_each_try_has_its_cos
     assert (await app.output(ask, job.id)).score == 0.9
     assert calls(psql) == [("first", "answered"), ("repair", "answered"), ("repair", "answered")]
     assert "score" in teller.asked[2].messages[-1].content, "it is told what was wrong"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        '{"kind": "as in ```python\\nprint({1})\\n```", "score": 1}',
+        'As [1] and {others} say:\n```json\n{"kind": "a", "score": 1}\n```',
+        'As [1] says: {"kind": "a", "score": 1}',
+        '```\n{"kind": "a", "score": 1}\n```',
+    ],
+)
+async def test_json_is_found_wherever_it_stands_in_an_answer_and_a_fence_inside_it_is_text(
+    app_with: Any, said: str
+) -> None:
+    teller = Teller(said)
+    app = await app_with(ask, providers={Chat: teller})
+    job = await app.enqueue(ask, "this")
+    await drain(app)
+
+    assert (await app.output(ask, job.id)).score == 1
+    assert len(teller.asked) == 1
+
+
+async def test_a_text_that_was_cut_short_is_asked_for_again_in_full_and_longer(app_with: Any) -> None:
+    @pipeline("tell", retry=Retry(attempts=1))
+    async def tell(_: int, run: Run, *, chat: Chat) -> str:
+        return await run.ask("tell", chat, "Tell it.")
+
+    teller = Teller(("Once upon", "length"), ("Once upon a time", "length"), "Once upon a time, and so on.")
+    app = await app_with(tell, providers={Chat: teller})
+    job = await app.enqueue(tell, 1)
+    await drain(app)
+
+    assert await app.output(tell, job.id) == "Once upon a time, and so on."
+    assert [each.max_tokens for each in teller.asked] == [None, 2000, 4000]
+    assert teller.asked[1].messages[-1].content.endswith("Answer again, in full.")
 
 
 async def test_repairs_are_bounded_and_the_last_words_are_kept(app_with: Any, psql: psycopg.Connection) -> None:
@@ -278,6 +317,46 @@ async def test_a_limited_request_waits_without_costing_an_attempt_and_everybody_
     assert [state for (state,) in calls(psql, "state")].count("answered") == 2
 
 
+async def test_a_provider_that_says_nothing_is_left_is_left_alone_until_there_is(
+    app_with: Any, psql: psycopg.Connection
+) -> None:
+    class Emptied(Teller):
+        async def chat(self, prompt: Prompt, *, timeout: float) -> Answer:
+            said = await super().chat(prompt, timeout=timeout)
+            return replace(said, allowance=Allowance(requests=0, tokens=500, resets_in=20.0))
+
+    teller = Emptied()
+    app = await app_with(ask, providers={Chat: teller})
+    first = await app.enqueue(ask, "one")
+    await drain(app)
+    second = await app.enqueue(ask, "two")
+    await drain(app)
+
+    assert (await app.job(first.id)).state is JobState.COMPLETED
+    waiting = await app.job(second.id)
+    assert (waiting.state, waiting.attempt, waiting.reason) == (JobState.QUEUED, 0, "limited: openai/gpt-4o-mini")
+    assert len(teller.asked) == 1
+    ((seconds,),) = psql.execute("select extract(epoch from cooled_until - now()) from retoma.limits").fetchall()
+    assert 0 < seconds <= 20
+
+
+async def test_no_provider_is_left_alone_for_years_and_whoever_sets_its_limit_has_it_asked_again(
+    app_with: Any, psql: psycopg.Connection
+) -> None:
+    silly = RateLimited("come back", provider="openai", status=429, retry_after=1e9, paid=False)
+    app = await app_with(ask, providers={Chat: Teller(silly)})
+    job = await app.enqueue(ask, "one")
+    await drain(app)
+    ((seconds,),) = psql.execute("select extract(epoch from cooled_until - now()) from retoma.limits").fetchall()
+    assert seconds <= 3600
+
+    await app.set_limit("openai/gpt-4o-mini", requests=6000)
+    psql.execute("update retoma.jobs set run_at = now()")
+    await drain(app)
+
+    assert (await app.job(job.id)).state is JobState.COMPLETED
+
+
 async def test_a_request_whose_answer_nobody_knows_is_in_doubt_and_asked_again_as_such(
     app_with: Any, psql: psycopg.Connection
 ) -> None:
@@ -341,21 +420,65 @@ async def test_a_budget_pauses_the_batch_before_it_is_passed_and_raising_it_cont
     assert (done.state, done.completed, done.spent) == ("completed", 10, Decimal("0.0021"))
 
 
-async def test_many_at_once_never_reserve_more_than_the_budget(app_with: Any, psql: psycopg.Connection) -> None:
+async def test_many_at_once_never_reserve_more_than_the_budget_and_use_all_of_it(
+    app_with: Any, psql: psycopg.Connection
+) -> None:
     teller = Teller()
     teller.gate = asyncio.Event()
     app = await app_with(ask, providers={Chat: teller})
     batch = await app.batch(ask, [f"document {n}" for n in range(30)], name="x", budget=Decimal("0.005"))
     working = asyncio.create_task(drain(app, at_once=30))
-    while (await app.get_batch(batch.id)).state != "paused":
+    waiting = "select from retoma.jobs where state = 'queued' and reason = 'budget: others are under way'"
+    while psql.execute(waiting).rowcount < 22:
         await asyncio.sleep(0.02)
     held = psql.execute("select spent + reserved, budget from retoma.batches").fetchone()
-    teller.gate.set()
-    await working
-
     assert held is not None
     assert held[0] <= held[1]
     assert len(teller.asked) == 8, "0.0006 dollars are reserved for each, and 0.005 are there"
+
+    teller.gate.set()
+    await working
+    while (await app.get_batch(batch.id)).state != "paused":
+        psql.execute("update retoma.jobs set run_at = now() where state = 'queued'")
+        await drain(app, at_once=30)
+
+    done = await app.progress(batch.id)
+    assert done.reason == "budget"
+    assert Decimal("0.0044") < done.spent <= Decimal("0.005"), "another 0.0006 would not fit"
+    assert done.completed == len(teller.asked) == done.spent / Decimal("0.00021")
+
+
+@pytest.mark.parametrize("budget", [float("nan"), Decimal("NaN"), Decimal("Infinity"), Decimal(-1), "5"])
+async def test_a_budget_that_is_no_amount_is_refused(app_with: Any, budget: Any) -> None:
+    app = await app_with(ask, providers={Chat: Teller()})
+
+    with pytest.raises(ConfigurationError, match="budget must be an amount of US dollars"):
+        await app.batch(ask, ["x"], name="x", budget=budget)
+
+
+@pytest.mark.parametrize("price", [Decimal("NaN"), Decimal("Infinity"), Decimal("-0.1")])
+async def test_a_price_that_is_no_amount_is_refused(app_with: Any, price: Decimal) -> None:
+    app = await app_with(ask, providers={Chat: Teller()})
+
+    with pytest.raises(ConfigurationError, match="price of output must be an amount"):
+        await app.set_price("openai", "gpt", output=price)
+
+
+async def test_a_prompt_that_cannot_be_written_down_fails_once_and_nothing_is_asked(app_with: Any) -> None:
+    teller = Teller()
+    app = await app_with(ask, providers={Chat: teller})
+
+    @pipeline("half", retry=Retry(attempts=3, wait=0.0))
+    async def half(_: int, run: Run, *, chat: Chat) -> str:
+        return await run.ask("say", chat, "half of a \ud83d")
+
+    app = await app_with(half, providers={Chat: teller})
+    job = await app.enqueue(half, 1)
+    await drain(app)
+
+    found = await app.job(job.id)
+    assert (found.state, found.attempt, teller.asked) == (JobState.FAILED, 1, [])
+    assert "cannot be written down" in str(found.error)
 
 
 async def test_a_budget_on_a_model_whose_price_nobody_knows_is_refused_with_the_way_out(app_with: Any) -> None:

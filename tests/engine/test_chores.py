@@ -10,6 +10,8 @@ import pytest
 from retoma import JobState, Retry, Run, chores, pipeline
 from retoma.errors import ConfigurationError
 from retoma.join import run_on
+from retoma.telemetry import Event
+from retoma.telemetry.events import ScheduleKept
 from retoma.testing import drain
 
 
@@ -54,6 +56,32 @@ async def test_what_a_person_changed_stays_when_a_worker_starts_again(app_with: 
     found = {each.name: each for each in await app.schedules()}
     assert (found["retoma.clean-up"].cron, found["retoma.clean-up"].zone) == ("30 2 * * *", "UTC")
     assert found["retoma.prune"].paused_at is not None
+
+
+async def test_a_schedule_follows_what_its_program_declares_until_somebody_changes_it_and_then_that_is_told(
+    app_with: Any, heard: list[Event]
+) -> None:
+    def declared(cron: str) -> Any:
+        @pipeline("sweep", cron=cron)
+        async def sweep(_: None, _run: Run) -> None:
+            """Nothing."""
+
+        return sweep
+
+    app = await app_with(double)
+
+    async def start(cron: str) -> str:
+        async with app.database.connection() as connection:
+            await run_on(connection, chores.plant("UTC", [declared(cron)]))
+        return {each.name: each.cron for each in await app.schedules()}["sweep"]
+
+    assert [await start(cron) for cron in ("*/5 * * * *", "*/5 * * * *", "0 3 * * *")][-1] == "0 3 * * *"
+    assert [each for each in heard if isinstance(each, ScheduleKept)] == []
+    await app.change_schedule("sweep", cron="0 4 * * *")
+    assert await start("0 5 * * *") == "0 4 * * *"
+
+    (kept,) = [each for each in heard if isinstance(each, ScheduleKept)]
+    assert (kept.schedule, kept.cron, kept.declared) == ("sweep", "0 4 * * *", "0 5 * * *")
 
 
 async def test_a_change_that_cannot_be_read_changes_nothing(app_with: Any) -> None:

@@ -3,13 +3,15 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from math import inf, nan
 from typing import Any
 
 import psycopg
 import pytest
 
-from retoma import JobState, Retoma, Retry, Review, Run, pipeline
+from retoma import JobState, Retoma, Retry, Review, Run, commands, pipeline
 from retoma.errors import ConfigurationError, Conflict, KeyTaken, NotFound, Unstorable
 from retoma.testing import age, drain
 
@@ -45,6 +47,35 @@ async def test_a_receipt_says_which_job_and_that_it_is_new(app_with: AppWith) ->
     assert (receipt.key, receipt.state, receipt.new) == ("k", JobState.QUEUED, True)
     assert (job.input, job.key, job.correlation_id, job.lane) == ('"a"', "k", "c", "ana")
     assert (job.priority, job.timeout_seconds, job.max_attempts, job.queue) == (-3, 7, 9, "note")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"priority": -3, "timeout": 7.5, "attempts": 9, "queue": "night"},
+        {"correlation_id": "c", "lane": "ana"},
+        {"correlation_id": str.upper, "key": "k"},
+        {"delay": 90.0, "expires": 60.0},
+        {"run_at": datetime(2031, 5, 6, 7, 8, tzinfo=UTC)},
+    ],
+    ids=lambda options: "-".join(options) or "nothing said",
+)
+async def test_one_is_queued_as_many_are(app_with: AppWith, options: dict[str, Any]) -> None:
+    @pipeline("other", lane=lambda text: text, priority=4, timeout=11, expires=300, retry=Retry(attempts=5))
+    async def other(_: str, _run: Run) -> None: ...
+
+    app = await app_with(note, other)
+    for each in (note, other):
+        async with app.transaction() as connection:  # so that it is the same moment for both
+            one = await app.enqueue(each, "a", conn=connection, **options)
+            first = await app.job(one.id, conn=connection)
+            await connection.execute("delete from retoma.jobs")
+            (many,) = await app.enqueue_many(each, ["a"], conn=connection, **options)
+            second = await app.job(many.id, conn=connection)
+
+        assert replace(one, id=0) == replace(many, id=0)
+        assert replace(first, id=0) == replace(second, id=0)
 
 
 async def test_receipts_come_in_the_order_of_the_inputs(app_with: AppWith, psql: psycopg.Connection) -> None:
@@ -90,11 +121,30 @@ async def test_an_input_that_postgresql_cannot_hold_is_cleaned(app_with: AppWith
 
 SENSELESS: list[tuple[dict[str, Any], str]] = [
     ({"run_at": datetime(2030, 1, 1)}, "no time zone"),  # noqa: DTZ001
-    ({"priority": 1001}, "between -1000 and 1000"),
+    ({"run_at": datetime(2030, 1, 1, tzinfo=UTC), "delay": 5}, "both say when the job may begin"),
+    ({"priority": 1001}, "priority must be a whole number from -1000 to 1,000, and is 1001"),
+    ({"priority": 1.5}, "priority must be a whole number"),
     ({"delay": -1.0}, "delay must not be negative"),
+    ({"delay": nan}, "delay must not be negative.* and is nan"),
+    ({"delay": inf}, "delay must not be negative.* and is inf"),
+    ({"delay": "5"}, "delay must not be negative.* and is '5'"),
+    ({"timeout": nan}, "timeout must be more than 0 seconds and at most 100 years, and is nan"),
+    ({"timeout": 1e300}, "timeout must be more than 0 seconds and at most 100 years"),
+    ({"expires": 1e300}, "expires must be more than 0 seconds and at most 100 years"),
+    ({"attempts": 10**12}, "attempts must be a whole number from 1 to 1,000,000, and is 10{12}"),
+    ({"queue": "Bad Queue"}, "A queue cannot be called 'Bad Queue'"),
+    ({"queue": ""}, "A queue cannot be called ''"),
+    ({"lane": 5}, "A lane has 1 to 500 characters"),
+    ({"lane": "a\0b"}, "A lane has 1 to 500 characters and no NUL"),
+    ({"lane": "x" * 501}, "A lane has 1 to 500 characters"),
+    ({"correlation_id": "a\0b"}, "A correlation_id has 1 to 500 characters and no NUL"),
+    ({"correlation_id": lambda _: "a\0b"}, "A correlation_id has 1 to 500 characters and no NUL"),
+    ({"if_taken": "maybe"}, "if_taken is 'return' or 'raise', not 'maybe'"),
+    ({"key": 5}, "A key "),
+    ({"key": "\ud800"}, "nor half of a character"),
     ({"timeout": 0.0}, "timeout must be more than 0 seconds"),
     ({"expires": -1.0}, "expires must be more than 0 seconds"),
-    ({"attempts": 0}, "at least 1 attempt"),
+    ({"attempts": 0}, "attempts must be a whole number from 1 to 1,000,000, and is 0"),
     ({"key": ""}, "A key has 1 to 500 characters"),
     ({"key": "x" * 501}, "A key has 1 to 500 characters"),
     ({"key": "a\0"}, "no NUL"),
@@ -106,8 +156,48 @@ async def test_a_senseless_option_is_refused_in_words(app_with: AppWith) -> None
     for options, words in SENSELESS:
         with pytest.raises(ConfigurationError, match=words):
             await app.enqueue(note, "a", **options)
+        with pytest.raises(ConfigurationError, match=words):
+            await app.enqueue_many(note, ["a"], **options)
 
     assert await app.jobs() == []
+
+
+async def test_an_id_that_no_row_can_have_is_not_found(app_with: AppWith) -> None:
+    app = await app_with(note)
+    for id in (2**70, 2**63, 0, -1):
+        for question in (
+            app.job(id),
+            app.attempts(id),
+            app.checkpoints(id),
+            app.cancel(id),
+            app.retry(id),
+            app.restart(id),
+            app.signal(id, "x"),
+            app.get_batch(id),
+            app.progress(id),
+            app.explain(id),
+            app.events(id),
+            app.resume(id),
+        ):
+            with pytest.raises(NotFound, match=f"There is no (job|batch) {id}"):
+                await question
+
+    assert await app.jobs(before=2**70, batch_id=2**70) == []
+
+
+async def test_nothing_is_older_than_any_time(app_with: AppWith) -> None:
+    app = await app_with(note)
+
+    assert await app.prune(timedelta.max) == 0
+
+
+async def test_a_page_is_bounded(app_with: AppWith) -> None:
+    app = await app_with(note)
+    for limit in (0, 10_001, 10**12):
+        with pytest.raises(ConfigurationError, match="at least 1 and at most 10,000"):
+            await app.jobs(limit=limit)
+        with pytest.raises(ConfigurationError, match="at least 1 and at most 10,000"):
+            await app.batches(limit=limit)
 
 
 async def test_an_option_that_does_not_exist_is_refused(app_with: AppWith) -> None:
@@ -167,6 +257,26 @@ async def test_a_key_that_comes_twice_in_one_call_is_one_job(
 
     assert [receipt.id for receipt in receipts[:count]] == [receipt.id for receipt in receipts[count:]]
     assert len(inputs(psql)) == count
+
+
+async def test_a_key_whose_job_is_pruned_before_it_is_found_is_free(
+    app_with: AppWith, psql: psycopg.Connection
+) -> None:
+    app = await app_with(note)
+    first = await app.enqueue(note, "first", key="k")
+    asked = commands.enqueue_one(note, "second", "k", commands.Options(), notify=lambda _queue: False)
+    taken = await app.fetch(next(asked))
+    psql.execute("delete from retoma.jobs")
+    psql.commit()
+    found = await app.fetch(asked.send(taken))
+    again = await app.fetch(asked.send(found))
+    with pytest.raises(StopIteration) as done:
+        asked.send(again)
+
+    assert (taken, found) == ([], [])
+    assert done.value.value.new
+    assert done.value.value.id != first.id
+    assert inputs(psql) == ["second"]
 
 
 @pytest.mark.parametrize("commits", [True, False])
@@ -314,6 +424,37 @@ async def test_a_job_may_wait_in_another_queue_than_its_pipelines(app_with: AppW
     assert await drain(app) == 0
     assert await drain(app, queues=["night"]) == 1
     assert (await app.job(receipt.id)).queue == "night"
+
+
+# — hints —
+
+
+async def test_jobs_that_come_fast_share_hints_and_one_follows_the_last(app_with: AppWith, database_url: str) -> None:
+    app = await app_with(note)
+    async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as ear:
+        await ear.execute("listen retoma")
+        for number in range(200):
+            await app.enqueue(note, str(number))
+        await ear.execute("select 1")
+        during = [hint async for hint in ear.notifies(timeout=0)]
+        after = [hint.payload async for hint in ear.notifies(timeout=10, stop_after=1)]
+
+    assert 1 <= len(during) < 200
+    assert after == ["note"]
+
+
+async def test_an_app_that_was_closed_before_a_late_hint_sends_the_next(app_with: AppWith, database_url: str) -> None:
+    app = await app_with(note)
+    for text in ("a", "b"):
+        await app.enqueue(note, text)
+    await app.close()
+    await app.open()
+    async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as ear:
+        app.front.hint_due("note")
+        await ear.execute("listen retoma")
+        await app.enqueue(note, "c")
+
+        assert [hint.payload async for hint in ear.notifies(timeout=10, stop_after=1)] == ["note"]
 
 
 # — the dead letters, and what can be done about them —

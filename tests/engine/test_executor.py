@@ -1,6 +1,7 @@
 """An executor as it works in a worker: hints, fetching ahead, stopping, losing, and a database that goes away."""
 
 import asyncio
+import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -10,7 +11,11 @@ import psycopg
 import pytest
 
 from retoma import JobState, Retoma, Retry, Run, SyncRun, pipeline
+from retoma.errors import LeaseLost
 from retoma.executor import Executor
+from retoma.fingerprints import checksum
+from retoma.model import Ended, NewCheckpoint
+from retoma.providers import Answer, Chat, Prompt, Usage
 from retoma.query import Query
 from retoma.store import jobs
 from retoma.telemetry.events import DatabaseLost, Event, HintsUnheard, JobLost
@@ -290,6 +295,70 @@ async def test_a_worker_that_was_given_up_for_lost_takes_nothing_more(
         assert executor.totals.claimed == 0
 
 
+async def test_a_plain_handler_that_waits_is_woken_when_it_is_cancelled(app_with: AppWith) -> None:
+    asked, heard, answers = threading.Event(), [], []
+
+    class Slow:
+        provider, model = "slow", "clerk"
+
+        async def chat(self, _prompt: Prompt, *, timeout: float) -> Answer:
+            asked.set()
+            await asyncio.sleep(0.5)
+            answers.append(timeout)
+            return Answer(raw="late", text="late", model="clerk", usage=Usage())
+
+    @pipeline("patient")
+    def patient(_: None, run: SyncRun, *, chat: Chat) -> str:
+        try:
+            return run.ask("question", chat, "why?")
+        except Exception:
+            heard.append("an error")
+            raise
+        finally:
+            heard.append("stopped")
+
+    app = await app_with(patient, providers={Chat: Slow()})
+    receipt = await app.enqueue(patient, None)
+    async with working(app) as executor:
+        await until(asked.is_set)
+        await app.cancel(receipt.id)
+        executor.call_off(receipt.id, 1, "cancelled")
+        await until(lambda: not executor._running)
+        assert answers == [], "it did not wait for the answer"
+
+    job = await app.job(receipt.id)
+    assert (job.state, job.reason) == (JobState.CANCELLED, "person")
+    assert heard == ["stopped"], "an except Exception lets it pass"
+    assert [call.state for call in await app.calls()] == ["answered"], "what is paid for is written down all the same"
+
+
+async def test_a_plain_handler_past_its_time_is_woken_and_tried_again(app_with: AppWith) -> None:
+    begun: list[int] = []
+
+    class Deaf:
+        provider, model = "deaf", "clerk"
+
+        async def chat(self, _prompt: Prompt, *, timeout: float) -> Answer:
+            begun.append(1)
+            if len(begun) == 1:
+                await asyncio.sleep(min(timeout, 5.0))
+            return Answer(raw="yes", text="yes", model="clerk", usage=Usage())
+
+    @pipeline("hurried", timeout=2, retry=Retry(attempts=2, wait=0.01))
+    def hurried(number: int, run: SyncRun, *, chat: Chat) -> str:
+        return run.ask("question", chat, f"{number}, attempt {run.attempt}?")
+
+    app = await app_with(hurried, providers={Chat: Deaf()}, poll_seconds=0.05)
+    receipt = await app.enqueue(hurried, 1)
+    async with working(app, now=True) as executor:
+        await until(lambda: executor.totals.completed == 1)
+
+    assert [(each.ending, each.reason) for each in await app.attempts(receipt.id)] == [
+        ("failed", "timeout"),
+        ("completed", None),
+    ]
+
+
 # — a database that goes away —
 
 
@@ -389,7 +458,83 @@ async def test_what_was_written_is_not_written_twice_when_the_answer_is_lost(
     assert psql.execute("select count(*) from retoma.attempts").fetchone() == (5,)
 
 
+async def test_two_holders_of_a_job_here_do_not_wait_for_each_others_words(app_with: AppWith) -> None:
+    @pipeline("twice")
+    async def twice(_: None, _run: Run) -> None: ...
+
+    app = await app_with(twice)
+    receipt = await app.enqueue(twice, None)
+    async with an_executor(app, 1, None) as executor:
+        [stale] = await executor._claiming.claim(1)
+        executor.ledger.end(Ended(stale, "released"))
+        await executor.ledger.settled()
+        [held] = await executor._claiming.claim(1)
+        saves = [
+            executor.ledger.save(NewCheckpoint(claim.id, claim.fence, "one", "1", checksum("1"), "int", None, 0.0))
+            for claim in (stale, held, stale)
+        ]
+        async with asyncio.timeout(10):
+            first, second, third = await asyncio.gather(*saves, return_exceptions=True)
+        assert isinstance(first, LeaseLost)
+        assert second is None
+        assert isinstance(third, LeaseLost)
+        for claim, ending in ((held, "completed"), (stale, "failed")):
+            executor.ledger.end(Ended(claim, ending, output="1"))
+        await executor.ledger.settled()
+
+    assert (await app.job(receipt.id)).state is JobState.COMPLETED
+    assert [each.step for each in await app.checkpoints(receipt.id)] == ["one"]
+
+
 # — the board —
+
+
+async def test_the_earliest_deadline_of_the_steps_under_way_is_on_the_board(app_with: AppWith) -> None:
+    notes: list[tuple[str | None, bool]] = []
+
+    def rest(seconds: float) -> float:
+        time.sleep(seconds)
+        return seconds
+
+    @pipeline("siblings", timeout=100, step_timeout=20)
+    async def siblings(_: None, run: Run) -> None:
+        long = asyncio.create_task(run.step("long", rest, 0.5))
+        await asyncio.sleep(0.1)
+        due = executor.board.notes()[0].deadline
+        for number in range(3):
+            await run.step(f"short/{number}", rest, 0.01)
+            (note,) = executor.board.notes()
+            notes.append((note.step, note.deadline == due))
+        await long
+        (note,) = executor.board.notes()
+        notes.append((note.step, note.deadline > due + 60))
+
+    app = await app_with(siblings)
+    await app.enqueue(siblings, None)
+    async with an_executor(app, 1, None) as executor:
+        await executor.drain()
+
+    assert notes == [("long", True)] * 3 + [("short/2", True)]
+
+
+async def test_what_the_policy_says_of_a_time_out_is_on_the_board(app_with: AppWith) -> None:
+    notes: list[float | None] = []
+
+    @pipeline("again", retry=Retry(attempts=3, wait=7, jitter=0))
+    async def again(_: None, _run: Run) -> None:
+        notes.extend(note.again for note in executor.board.notes())
+
+    @pipeline("never", retry=Retry(attempts=3, never=(TimeoutError,)))
+    async def never(_: None, _run: Run) -> None:
+        notes.extend(note.again for note in executor.board.notes())
+
+    app = await app_with(again, never)
+    async with an_executor(app, 1, None) as executor:
+        for each in (again, never):
+            await app.enqueue(each, None)
+            await executor.drain()
+
+    assert notes == [7.0, None]
 
 
 async def test_the_board_says_what_is_being_done(app_with: AppWith) -> None:

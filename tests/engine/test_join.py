@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from math import nan
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -15,7 +16,7 @@ from sqlalchemy.orm import Session, scoped_session, sessionmaker
 
 from retoma import Retoma, Retry, Run, pipeline
 from retoma import sync as blocking
-from retoma.errors import ConfigurationError, KeyTaken
+from retoma.errors import ConfigurationError, KeyTaken, Unstorable
 from retoma.testing import drain
 
 AppWith = Callable[..., Awaitable[Retoma]]
@@ -25,6 +26,11 @@ INSERT = "insert into documents values ('theirs')"
 @pipeline("ingest", lane=lambda document: document)
 async def ingest(document: str, _run: Run) -> str:
     return document
+
+
+@pipeline("weigh")
+async def weigh(weight: float, _run: Run) -> float:
+    return weight
 
 
 class Undone(Exception):
@@ -250,6 +256,157 @@ async def test_a_taken_key_leaves_the_callers_transaction_usable(
     assert counted() == (1, 1)
 
 
+@pytest.mark.parametrize("kind", EVERY)
+async def test_many_are_queued_all_or_none_though_the_caller_goes_on_and_commits(
+    app_with: AppWith, database_url: str, counted: Callable[[], tuple[int, int]], kind: str
+) -> None:
+    app = await app_with(ingest)
+    await app.enqueue(ingest, "a", key="taken")
+    async with EVERY[kind](database_url) as connection:
+        for fresh in ("fresh", "another"):  # what is set around one command does not get in the way of the next
+            with pytest.raises(KeyTaken):
+                await app.enqueue_many(ingest, [fresh, "taken"], key=str, if_taken="raise", conn=connection)
+        await app.enqueue_many(ingest, ["b", "c"], key=str, conn=connection)
+
+    assert counted() == (1, 3)
+    assert {job.key for job in await app.jobs()} == {"taken", "b", "c"}
+
+
+@pytest.mark.parametrize("kind", SYNC)
+async def test_without_await_too_many_are_queued_all_or_none(
+    database_url: str, counted: Callable[[], tuple[int, int]], kind: str
+) -> None:
+    with blocking.Retoma(database_url, pipelines=[ingest]) as app:
+        app.enqueue(ingest, "a", key="taken")
+        async with SYNC[kind](database_url) as connection:
+            with pytest.raises(KeyTaken):
+                app.enqueue_many(ingest, ["fresh", "taken"], key=str, if_taken="raise", conn=connection)
+
+    assert counted() == (1, 1)
+
+
+@asynccontextmanager
+async def asyncpg_alone(url: str) -> AsyncIterator[Any]:
+    connection = await asyncpg.connect(url)
+    yield connection
+    await connection.close()
+
+
+@asynccontextmanager
+async def psycopg_async_alone(url: str) -> AsyncIterator[Any]:
+    async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
+        yield connection
+
+
+@asynccontextmanager
+async def psycopg_alone(url: str) -> AsyncIterator[Any]:
+    with psycopg.connect(url, autocommit=True) as connection:
+        yield connection
+
+
+@asynccontextmanager
+async def sqlalchemy_alone(url: str) -> AsyncIterator[Any]:
+    engine = sqlalchemy.create_engine(dialect(url, "psycopg"), isolation_level="AUTOCOMMIT")
+    with Session(engine) as session:
+        yield session
+    engine.dispose()
+
+
+def sqlalchemy_async_alone(name: str) -> Callable[[str], AbstractAsyncContextManager[Any]]:
+    @asynccontextmanager
+    async def open_one(url: str) -> AsyncIterator[Any]:
+        engine = create_async_engine(dialect(url, name), isolation_level="AUTOCOMMIT")
+        async with engine.connect() as connection:
+            yield connection
+        await engine.dispose()
+
+    return open_one
+
+
+ALONE: dict[str, Callable[[str], AbstractAsyncContextManager[Any]]] = {
+    "psycopg": psycopg_alone,
+    "psycopg async": psycopg_async_alone,
+    "asyncpg": asyncpg_alone,
+    "SQLAlchemy Session": sqlalchemy_alone,
+    "SQLAlchemy AsyncConnection on psycopg": sqlalchemy_async_alone("psycopg"),
+    "SQLAlchemy AsyncConnection on asyncpg": sqlalchemy_async_alone("asyncpg"),
+}
+
+
+@pytest.mark.parametrize("kind", ALONE)
+async def test_where_every_statement_commits_by_itself_many_are_still_queued_all_or_none(
+    app_with: AppWith, database_url: str, counted: Callable[[], tuple[int, int]], kind: str
+) -> None:
+    app = await app_with(weigh)
+    async with ALONE[kind](database_url) as connection:
+        with pytest.raises(Unstorable):
+            await app.enqueue_many(weigh, [1.0] * 2500 + [nan], conn=connection)
+        assert counted() == (0, 0), "the first statement had queued 2,000"
+        await app.enqueue_many(weigh, [1.0] * 3, conn=connection)
+        assert counted() == (0, 3), "nobody but us will commit it"
+
+
+async def test_a_transaction_that_the_caller_began_by_hand_is_left_to_the_caller(
+    app_with: AppWith, database_url: str, counted: Callable[[], tuple[int, int]]
+) -> None:
+    app = await app_with(weigh)
+    for kind in ("psycopg async", "asyncpg"):
+        async with ALONE[kind](database_url) as connection:
+            await connection.execute("begin")
+            await app.enqueue_many(weigh, [1.0] * 3, conn=connection)
+            await connection.execute("rollback")
+
+    assert counted() == (0, 0)
+
+
+async def test_a_lost_connection_is_what_the_caller_hears_of(
+    app_with: AppWith, database_url: str, psql: psycopg.Connection
+) -> None:
+    app = await app_with(weigh)
+
+    def cut(weight: float) -> str:
+        psql.execute("select pg_terminate_backend(%s)", [connection.info.backend_pid])
+        return str(weight)
+
+    async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as connection:
+        with pytest.raises(psycopg.errors.AdminShutdown):
+            await app.enqueue_many(weigh, [1.0], key=cut, conn=connection)
+
+
+class OwnSession(Session):
+    """As many programs have one."""
+
+
+class OwnAsyncSession(AsyncSession):
+    """The same, for those that await."""
+
+
+class OwnConnection(asyncpg.Connection):
+    """And one of asyncpg."""
+
+
+async def test_classes_made_from_those_of_sqlalchemy_and_asyncpg_do_as_well(
+    app_with: AppWith, database_url: str, counted: Callable[[], tuple[int, int]]
+) -> None:
+    app = await app_with(ingest)
+    engine = sqlalchemy.create_engine(dialect(database_url, "psycopg"))
+    with OwnSession(engine) as session, session.begin():
+        await app.enqueue(ingest, "a", conn=session)
+        await app.enqueue_many(ingest, ["b"], conn=session)
+    engine.dispose()
+    others = create_async_engine(dialect(database_url, "asyncpg"))
+    async with OwnAsyncSession(others) as work, work.begin():
+        await app.enqueue(ingest, "c", conn=work)
+        await app.enqueue_many(ingest, ["d"], conn=work)
+    await others.dispose()
+    own = await asyncpg.connect(database_url, connection_class=OwnConnection)
+    await app.enqueue(ingest, "e", conn=own)
+    await app.enqueue_many(ingest, ["f"], conn=own)
+    await own.close()
+
+    assert counted() == (0, 6)
+
+
 async def test_a_hint_goes_out_with_the_callers_commit(app_with: AppWith, database_url: str) -> None:
     app = await app_with(ingest)
     async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as ear:
@@ -268,6 +425,8 @@ async def test_what_is_not_a_connection_is_refused(app_with: AppWith, thing: obj
     with pytest.raises(ConfigurationError, match="Jobs cannot be queued on a") as caught:
         await app.enqueue(ingest, "a", conn=thing)
     assert "psycopg connection" in caught.value.next
+    with pytest.raises(ConfigurationError, match="Jobs cannot be queued on a"):
+        await app.enqueue_many(ingest, ["a"], conn=thing)
 
 
 async def test_an_async_connection_at_the_door_without_await_is_refused(database_url: str) -> None:
@@ -286,3 +445,5 @@ async def test_an_engine_is_not_a_connection_either(
 
     with pytest.raises(ConfigurationError, match="Engine"):
         await app.enqueue(ingest, "a", conn=engine)
+    with pytest.raises(ConfigurationError, match="Engine"):
+        await app.enqueue_many(ingest, ["a"], conn=engine)

@@ -137,10 +137,10 @@ async def test_an_idle_worker_does_not_look_without_rest(app_with: AppWith) -> N
     async with working(app, at_once=4) as executor:
         claim = executor._claiming.claim
 
-        async def counted(limit: int) -> Any:
+        async def counted(limit: int, **how: bool) -> Any:
             nonlocal looks
             looks += 1
-            return await claim(limit)
+            return await claim(limit, **how)
 
         executor._claiming.claim = counted  # type: ignore[method-assign]
         await asyncio.sleep(1.0)

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import psycopg
 import pytest
 
-from retoma import Retoma, Run, Settings, pipeline
+from retoma import Retoma, Run, Settings, migrate, pipeline
 
 PROGRAM = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
 
@@ -126,3 +126,13 @@ async def test_a_worker_without_hints_finds_the_jobs_by_looking(pooled_url: str,
     assert outputs == [2 * number + 1 for number in range(40)]
     assert worker.returncode == 0
     assert "hints.unheard" in talk
+
+
+def test_the_tables_go_down_and_up_through_a_transaction_pooler(pooled_url: str) -> None:
+    settings = through(pooled_url)
+
+    migrate.downgrade(pooled_url, settings, to="base")
+    assert migrate.status(pooled_url, settings).current is None
+
+    migrate.upgrade(pooled_url, settings)
+    assert migrate.status(pooled_url, settings).ready

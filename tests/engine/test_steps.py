@@ -247,6 +247,26 @@ async def test_a_step_is_held_to_its_time(app_with: AppWith) -> None:
     job = await ended(await app_with(slow), slow)
 
     assert (job.state, job.reason) == (JobState.FAILED, "TimeoutError")
+    assert (job.error or "").startswith(f"TimeoutError: Step 'nap' of job {job.id} took longer than 0.05 s.")
+
+
+async def test_a_transaction_is_held_to_the_time_of_a_step_and_leaves_nothing(
+    app_with: AppWith, psql: psycopg.Connection
+) -> None:
+    psql.execute("create table notes (text text)")
+
+    async def write(connection: Any) -> None:
+        await connection.execute("insert into notes values ('half')")
+        await asyncio.sleep(30)
+
+    @pipeline("slow", step_timeout=0.2, retry=Retry(attempts=1))
+    async def slow(_: None, run: Run) -> None:
+        await run.transact("write", write)
+
+    job = await ended(await app_with(slow), slow)
+
+    assert "Step 'write'" in (job.error or "")
+    assert psql.execute("select count(*) from notes").fetchone() == (0,)
 
 
 # — checkpoints that no longer fit —
@@ -585,6 +605,25 @@ async def test_rows_and_checkpoint_of_a_plain_handler_commit_together(
 
     assert words() == ["once"]
     assert await app.output(transact, job.id) == "ONCE"
+
+
+async def test_a_transaction_that_rests_for_too_long_is_ended_and_its_rows_roll_back(
+    app_with: AppWith, words: Callable[[], list[str]]
+) -> None:
+    async def rest(connection: psycopg.AsyncConnection[Any], word: str, run: Run) -> str:
+        await store(connection, f"{word} {run.attempt}")
+        if run.attempt == 1:
+            await asyncio.sleep(2.0)  # four times as long as it may
+        return word
+
+    @pipeline("transact", retry=AT_ONCE_AGAIN)
+    async def transact(word: str, run: Run) -> str:
+        return await run.transact("rest", rest, word, run)
+
+    app = await app_with(transact, idle_seconds=0.5)
+    job = await ended(app, transact, "once")
+
+    assert (words(), job.state) == (["once 2"], "completed")
 
 
 async def test_rows_of_a_step_that_fails_roll_back(app_with: AppWith, words: Callable[[], list[str]]) -> None:

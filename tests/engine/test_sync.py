@@ -166,13 +166,24 @@ def test_many_threads_share_one_app(app: Retoma) -> None:
     assert len(app.jobs(limit=100)) == 20
 
 
-def test_a_hint_that_would_come_too_soon_after_the_last_comes_later(
-    app: Retoma, database_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(app.front, "hint_due", lambda _queue: False)
+def test_a_hint_that_would_come_too_soon_after_the_last_comes_later(app: Retoma, database_url: str) -> None:
     with psycopg.connect(database_url, autocommit=True) as ear:
         ear.execute("listen retoma")
-        app.enqueue(note, "a")
+        for text in ("a", "b"):
+            app.enqueue(note, text)
+
+        assert [hint.payload for hint in ear.notifies(timeout=10, stop_after=2)] == ["note", "note"]
+
+
+def test_an_app_that_was_closed_before_a_late_hint_sends_the_next(settings: Settings, database_url: str) -> None:
+    app = Retoma(settings=settings, pipelines=[note])
+    with app:
+        for text in ("a", "b"):
+            app.enqueue(note, text)
+    with app, psycopg.connect(database_url, autocommit=True) as ear:
+        app.front.hint_due("note")
+        ear.execute("listen retoma")
+        app.enqueue(note, "c")
 
         assert [hint.payload for hint in ear.notifies(timeout=10, stop_after=1)] == ["note"]
 

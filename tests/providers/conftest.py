@@ -10,7 +10,11 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from stores import azurite_url, s3_url
+
 from retoma.testing.wire import Served
+
+__all__ = ["azurite_url", "s3_url"]
 
 SERVICES = Path(__file__).parents[1] / "servers" / "services.py"
 

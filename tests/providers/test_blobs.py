@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
@@ -19,7 +19,7 @@ from typing import Any, Literal
 import pytest
 from asking import everything_told
 from azure.storage.blob.aio import ContainerClient
-from stores import ACCOUNT_KEY, AWS_SECRET, MOTO, azurite, connection_to, pieces, s3
+from stores import ACCOUNT_KEY, AWS_SECRET, connection_to, pieces, s3
 
 from retoma.errors import ConfigurationError, NotFound
 from retoma.providers import (
@@ -41,18 +41,6 @@ pytestmark = pytest.mark.timeout(300)  # the first time, Azurite is installed
 
 MEGABYTE = 1 << 20
 _numbers = count(1)
-
-
-@pytest.fixture(scope="session")
-def azurite_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with azurite(tmp_path_factory.mktemp("azurite")) as url:
-        yield url
-
-
-@pytest.fixture(scope="session")
-def s3_url() -> Iterator[str]:
-    with Served(str(MOTO)) as served:
-        yield served.url
 
 
 @pytest.fixture
@@ -281,7 +269,8 @@ async def test_a_writer_that_is_killed_leaves_no_blob_and_its_part_is_swept(
     root = tmp_path / "blobs"
     with subprocess.Popen([sys.executable, "-c", WRITER, str(root)], stdout=subprocess.PIPE) as writer:
         assert writer.stdout is not None
-        assert writer.stdout.readline() == b"piece\n"
+        for _ in range(2):  # one piece is always held back
+            assert writer.stdout.readline() == b"piece\n"
         writer.send_signal(signal.SIGKILL)
     assert not await folder.exists("a")
     (part,) = (root / ".parts").iterdir()

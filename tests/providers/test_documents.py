@@ -11,15 +11,16 @@ from asking import KEY
 
 from retoma.providers import (
     AnswerUnreadable,
+    Extraction,
     Extractor,
     Field,
-    ProviderDown,
     ProviderTimeout,
     RateLimited,
     RequestRejected,
     Table,
 )
 from retoma.providers.azure_documents import AzureExtractor
+from retoma.providers.later import Pending, ResultLost, Submitter
 from retoma.testing.wire import Fault, Served
 
 
@@ -37,6 +38,13 @@ async def extractor(services: Served) -> AsyncIterator[AzureExtractor]:
     await extractor.aclose()
 
 
+async def fetched(extractor: AzureExtractor, operation: str) -> Extraction:
+    """What is there in the end, however often one has to look."""
+    while isinstance(found := await extractor.look(operation, timeout=20), Pending):
+        pass
+    return found
+
+
 def times(services: Served, route: str) -> int:
     return len([each for each in services.heard() if route in each["path"]])
 
@@ -47,6 +55,7 @@ async def test_a_document_is_read_with_its_tables_and_fields(
     found = await extractor.extract(file, kind="pdf", timeout=20)
 
     assert isinstance(extractor, Extractor)
+    assert isinstance(extractor, Submitter)
     assert found.text == "Contrato de locação 🏠\nRua A, 10\fTotal\f"
     assert {page.source for page in found.pages} == {"ocr"}
     assert found.tables == [Table(rows=[["Valores", ""], ["Aluguel", "1.200,00"]], page=2)]
@@ -68,27 +77,55 @@ async def test_after_a_crash_the_result_is_asked_for_and_nothing_is_handed_in_ag
     operation = await extractor.submit(file, kind="pdf", timeout=20)
     another = AzureExtractor(key=KEY, endpoint=services.url, pause=0.01)  # as after a restart
 
-    found = await another.result(operation, timeout=20)
-    again = await another.result(operation, timeout=20)
+    found = await fetched(another, operation)
+    again = await fetched(another, operation)
 
     await another.aclose()
     assert found == again
     assert times(services, ":analyze") == 1
 
 
-async def test_a_result_that_is_not_there_in_time_can_be_asked_for_later(
+async def test_a_result_that_is_not_there_yet_can_be_looked_for_later(
     extractor: AzureExtractor, services: Served, file: Path
 ) -> None:
     operation = await extractor.submit(file, kind="pdf", timeout=20)
-    services.tell(Fault(kind="answer", body='{"status": "running"}', times=None))
+    services.tell(Fault(kind="answer", body='{"status": "running"}', path="/analyzeResults/", times=None))
+
+    assert await extractor.look(operation, timeout=20) == Pending(seconds=0.01)
+    assert times(services, "/analyzeResults/") == 1, "a look is one request"
     with pytest.raises(ProviderTimeout) as caught:
-        await extractor.result(operation, timeout=0.3)
+        await extractor.extract(file, kind="pdf", timeout=0.3)
     assert caught.value.paid is None
-    assert times(services, "/analyzeResults/") > 1
 
     services.tell()
 
-    assert (await extractor.result(operation, timeout=20)).pages
+    assert (await fetched(extractor, operation)).pages
+
+
+@pytest.mark.parametrize("status", [404, 410])
+async def test_a_result_that_is_kept_no_more_is_lost_and_may_have_been_billed(
+    extractor: AzureExtractor, services: Served, file: Path, status: int
+) -> None:
+    operation = await extractor.submit(file, kind="pdf", timeout=20)
+    said = json.dumps({"error": {"code": "NotFound", "message": "Resource not found."}})
+    services.tell(Fault(kind="answer", status=status, body=said, path="/analyzeResults/"))
+
+    with pytest.raises(ResultLost, match="Resource not found") as caught:
+        await extractor.look(operation, timeout=20)
+
+    assert (caught.value.status, caught.value.paid) == (status, None)
+
+
+async def test_a_look_that_is_refused_says_nothing_of_what_was_billed(
+    extractor: AzureExtractor, services: Served, file: Path
+) -> None:
+    operation = await extractor.submit(file, kind="pdf", timeout=20)
+    services.tell(Fault(kind="answer", status=400, path="/analyzeResults/"))
+
+    with pytest.raises(RequestRejected) as caught:
+        await extractor.look(operation, timeout=20)
+
+    assert caught.value.paid is None
 
 
 async def test_a_limit_while_waiting_does_not_lose_the_document(
@@ -98,28 +135,25 @@ async def test_a_limit_while_waiting_does_not_lose_the_document(
     services.tell(Fault(kind="answer", status=429, headers={"retry-after": "3"}, path="/analyzeResults/"))
 
     with pytest.raises(RateLimited) as caught:
-        await extractor.result(operation, timeout=20)
+        await extractor.look(operation, timeout=20)
 
     assert caught.value.retry_after == 3
-    assert (await extractor.result(operation, timeout=20)).pages
+    assert (await fetched(extractor, operation)).pages
 
 
 async def test_how_long_to_wait_is_up_to_the_service(extractor: AzureExtractor, services: Served, file: Path) -> None:
     operation = await extractor.submit(file, kind="pdf", timeout=20)
     services.tell(Fault(kind="answer", body='{"status": "notStarted"}', headers={"retry-after": "60"}, times=None))
 
-    with pytest.raises(ProviderTimeout):
-        await extractor.result(operation, timeout=0.5)
-
-    assert times(services, "/analyzeResults/") == 1
+    assert await extractor.look(operation, timeout=20) == Pending(seconds=60)
 
 
 @pytest.mark.parametrize(
     ("error", "kind"),
     [
         ({"code": "InvalidRequest", "innererror": {"code": "InvalidContent", "message": "Corrupt"}}, RequestRejected),
-        ({"code": "InternalServerError", "message": "An unexpected error occurred."}, ProviderDown),
-        (None, ProviderDown),
+        ({"code": "InternalServerError", "message": "An unexpected error occurred."}, ResultLost),
+        (None, ResultLost),
     ],
 )
 async def test_a_failed_analysis_blames_who_is_to_blame(
@@ -171,7 +205,7 @@ async def test_what_the_service_cannot_read_is_not_sent(
 )
 async def test_the_key_goes_to_no_other_address(extractor: AzureExtractor, services: Served, operation: str) -> None:
     with pytest.raises(RequestRejected, match="not what submit"):
-        await extractor.result(operation, timeout=20)
+        await extractor.look(operation, timeout=20)
 
     assert services.heard() == []
 

@@ -1,14 +1,18 @@
-"""Azure Document Intelligence: 202 with a place to look, twice "running", then the result, for as long as it lives."""
+"""Azure Document Intelligence: 202 with a place to look, twice "running", then the result, for as long as it lives.
+
+What was handed in stands in RECORD, to which is only added: it is what would be billed.
+"""
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from typing import Any
 
 from retoma.testing.wire import Asked, Given
 
 looks: Counter[str] = Counter()
-submitted = 0
+RECORD: list[dict[str, str]] = []
 
 
 def refused(asked: Asked) -> Given | None:
@@ -20,12 +24,11 @@ def refused(asked: Asked) -> Given | None:
 
 
 def analyze(asked: Asked) -> Given:
-    global submitted  # noqa: PLW0603
     if refusal := refused(asked):
         return refusal
-    submitted += 1
     model = asked.path.rpartition("documentModels/")[2].partition(":")[0]
-    place = f"documentModels/{model}/analyzeResults/{submitted:08}-0000?api-version={asked.query['api-version']}"
+    place = f"documentModels/{model}/analyzeResults/{len(RECORD) + 1:08}-0000?api-version={asked.query['api-version']}"
+    RECORD.append({"sha256": hashlib.sha256(asked.body).hexdigest(), "operation": place})
     host = asked.headers["host"]
     return Given(status=202, headers={"operation-location": f"http://{host}/documentintelligence/{place}"})
 

@@ -1,6 +1,7 @@
 """Every service that the providers talk to, on one port, as it speaks: started by tests/providers as a process.
 
-A key that does not hold the word "secret" is refused, and the refusal repeats it, as some services do.
+A key that does not hold the word "secret" is refused, and the refusal repeats it, as some services do. ``GET /_told``
+tells of every document that was ever handed in.
 """
 
 from __future__ import annotations
@@ -30,4 +31,4 @@ async def handle(asked: Asked) -> Given:
 
 if __name__ == "__main__":
     served: Callable[[Asked], Awaitable[Given]] = handle
-    asyncio.run(Wire(served).serve())
+    asyncio.run(Wire(served, told={"submitted": documents_wire.RECORD}).serve())

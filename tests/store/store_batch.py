@@ -102,9 +102,9 @@ class BatchHand(Hand):
 
     # — working —
 
-    def take(self, worker: int, id: int, limit: int = 1) -> list[Claim]:
+    def take(self, worker: int, id: int, limit: int = 1, *, suspects: bool = False) -> list[Claim]:
         """Claims of this batch, and of no other."""
-        claims = self.claim(worker, limit)
+        claims = self.claim(worker, limit, suspects=suspects)
         assert [each.batch_id for each in claims] == [id] * len(claims)
         return claims
 

@@ -118,7 +118,7 @@ class Hand:
 
     # — those who work —
 
-    def hello(self, label: str = "worker", *, lease: float = LEASE) -> int:
+    def hello(self, label: str = "worker", *, lease: float = LEASE, at_once: int = 10) -> int:
         query = workers.hello(
             label=label,
             host="here",
@@ -126,7 +126,7 @@ class Hand:
             version="0",
             queues=[QUEUE],
             pipelines=[PIPELINE],
-            at_once=10,
+            at_once=at_once,
             lease=lease,
         )
         return self.ask(query)[0]
@@ -169,8 +169,17 @@ class Hand:
         pipelines: Sequence[str] = (PIPELINE,),
         token: UUID | None = None,
         after_lane: int = 0,
+        suspects: bool = False,
     ) -> list[Claim]:
-        query = jobs.claim(worker_id, queues, pipelines, limit=limit, token=token or uuid4(), after_lane=after_lane)
+        query = jobs.claim(
+            worker_id,
+            queues,
+            pipelines,
+            limit=limit,
+            token=token or uuid4(),
+            after_lane=after_lane,
+            suspects=suspects,
+        )
         return [each for each in self.ask(query) if each.id is not None]
 
     def claimed(self, worker_id: int, **order: Any) -> Claim:

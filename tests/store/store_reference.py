@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil
 
-from retoma.store.jobs import MOST_CRASHES
+from retoma.store.jobs import ALONE_FROM, MOST_CRASHES
 
 Time = tuple[float, int]
 
@@ -35,6 +35,8 @@ class Job:
     signals: int = 0
     worker: int | None = None
     token: object = None
+    taken: int = 0
+    """How many had been taken when it was."""
     stop_asked: bool = False
     finished_at: Time | None = None
     heard: dict[str, str] = field(default_factory=dict)
@@ -48,6 +50,7 @@ class Job:
 @dataclass
 class Worker:
     lease_until: Time
+    at_once: int
     stopped: bool = False
 
 
@@ -96,6 +99,7 @@ class Reference:
         self.lease = lease
         self.seconds = 0.0
         self.moment = 0
+        self.taken = 0
         self.jobs: dict[int, Job] = {}
         self.workers: dict[int, Worker] = {}
         self.at_once: dict[int, int | None] = {0: None}
@@ -121,9 +125,9 @@ class Reference:
 
     # — workers —
 
-    def hello(self, id: int) -> None:
+    def hello(self, id: int, at_once: int) -> None:
         self.moment += 1
-        self.workers[id] = Worker(self.later(self.lease))
+        self.workers[id] = Worker(self.later(self.lease), at_once)
 
     def beat(self, ids: Iterable[int]) -> list[int]:
         self.moment += 1
@@ -148,7 +152,7 @@ class Reference:
             expires_at = None if expires is None else self.later(delay + expires)
             self.jobs[id] = Job(id, lane, self.later(delay), expires_at, max_attempts, priority)
 
-    def claim(self, worker: int, limit: int, token: object, after: int) -> list[Taken]:
+    def claim(self, worker: int, limit: int, token: object, after: int, suspects: bool) -> list[Taken]:
         self.moment += 1
         if self.paused or worker not in self.workers or self.workers[worker].stopped:
             return []
@@ -157,13 +161,14 @@ class Reference:
         share = limit if len(lanes) <= 2 else ceil(2 * limit / len(lanes))
         ready = []
         for lane in lanes:
-            due = [job for job in waiting if job.lane == lane and self._due(job)]
-            for turn, job in enumerate(sorted(due, key=in_line)[: min(share, self._room(lane))]):
+            line = sorted((job for job in waiting if job.lane == lane and self._due(job)), key=in_line)
+            # Those that must run alone are looked for only where one of them is next.
+            if suspects and not (line and line[0].crashes >= ALONE_FROM):
+                continue
+            fit = [job for job in line if (job.crashes >= ALONE_FROM) == suspects]
+            for turn, job in enumerate(fit[: min(share, self._room(lane))]):
                 ready.append((job.priority, turn, lane <= after, lane, job.id))
-        # Of those that were there when an executor died, one at a time.
-        suspects = sorted((self.jobs[id] for *_, id in ready if self.jobs[id].crashes), key=in_line)
-        too_many = {job.id for job in suspects[1:]}
-        picked = [id for *_, id in sorted(ready) if id not in too_many][:limit]
+        picked = [id for *_, id in sorted(ready)][:limit]
         return [self._take(self.jobs[id], worker, token) for id in picked]
 
     def _room(self, lane: int) -> int:
@@ -175,6 +180,8 @@ class Reference:
         job.state, job.reason, job.worker, job.token = "running", None, worker, token
         job.attempt += 1
         job.fence += 1
+        self.taken += 1
+        job.taken = self.taken
         return self._taken(job)
 
     @staticmethod
@@ -221,20 +228,20 @@ class Reference:
 
     # — those who are gone —
 
-    def bury(self, worker: int, blamed: dict[int, tuple[str, float]]) -> list[tuple[object, ...]]:
+    def bury(self, worker: int, blamed: dict[int, tuple[str, float, bool]]) -> list[tuple[object, ...]]:
         self.moment += 1
         buried = self.workers[worker]
         buried.stopped = True
         buried.lease_until = min(buried.lease_until, self.now)
-        return [self._bury(job, *blamed.get(job.id, ("released", 0.0))) for job in self.held_by(worker)]
+        return [self._bury(job, *blamed.get(job.id, ("released", 0.0, True))) for job in self.held_by(worker)]
 
-    def _bury(self, job: Job, ending: str, delay: float) -> tuple[object, ...]:
+    def _bury(self, job: Job, ending: str, delay: float, again: bool) -> tuple[object, ...]:
         self._write(job, ending)
         job.crashes += ending == "crashed"
         over = ending == "crashed" and job.crashes >= MOST_CRASHES
         if ending == "cancelled" or job.stop_asked:
             state = "cancelled"
-        elif ending != "released" and (over or job.attempt >= job.max_attempts):
+        elif ending != "released" and (over or not again or job.attempt >= job.max_attempts):
             state = "failed"
         else:
             state = "queued"
@@ -252,10 +259,19 @@ class Reference:
             for id, worker in sorted(self.workers.items())
             if (not worker.stopped or self.held_by(id)) and worker.lease_until < self.now
         ][:limit]
-        taken = sorted((job for id in silent for job in self.held_by(id)), key=lambda job: job.id)
+        begun = {}
         for id in silent:
             self.workers[id].stopped = True
-        return [self._recover(job) for job in taken]
+            for place, job in enumerate(sorted(self.held_by(id), key=lambda job: job.taken)):
+                begun[job.id] = place < self.workers[id].at_once
+        return [self._recover(self.jobs[id]) if begun[id] else self._untouched(self.jobs[id]) for id in sorted(begun)]
+
+    def _untouched(self, job: Job) -> tuple[object, ...]:
+        self._write(job, "released")
+        job.reason = None
+        job.attempt -= 1
+        job.let_go("cancelled" if job.stop_asked else "queued", self.now)
+        return job.id, job.state, job.reason, job.attempt, job.crashes, "released"
 
     def _recover(self, job: Job) -> tuple[object, ...]:
         self._write(job, "lost")

@@ -7,13 +7,14 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 from uuid import UUID, uuid4
 
-from store_hand import EMPTY, PIPELINE, QUEUE, Hand
+from store_hand import EMPTY, QUEUE, Hand
 from store_reference import ENDED, Reference, Said, Step, Taken
 
 from retoma.model import Claim, Ended, NewCheckpoint
 from retoma.store import checkpoints, jobs, queues
 from retoma.store.jobs import Blame
 
+AT_ONCE = 4
 LEASE = 250.0  # with ticks of whole hundreds, no lease ever ends at the very moment of a look
 
 # Everything that is compared, in one answer. Times are seconds from now.
@@ -76,8 +77,8 @@ class Twin:
         return lane
 
     def hello(self) -> int:
-        id = self.hand.hello(lease=LEASE)
-        self.reference.hello(id)
+        id = self.hand.hello(lease=LEASE, at_once=AT_ONCE)
+        self.reference.hello(id, AT_ONCE)
         self.check()
         return id
 
@@ -122,11 +123,19 @@ class Twin:
         self.check()
         return ids
 
-    def claim(self, worker: int, limit: int = 10, *, after: int = 0, token: UUID | None = None) -> list[Claim]:
+    def claim(
+        self,
+        worker: int,
+        limit: int = 10,
+        *,
+        after: int = 0,
+        token: UUID | None = None,
+        suspects: bool = False,
+    ) -> list[Claim]:
         token = token or uuid4()
-        query = jobs.claim(worker, [QUEUE], [PIPELINE], limit=limit, token=token, after_lane=after)
-        claims = [each for each in self.hand.ask(query) if each.id is not None]
-        agree("claim", [taken(each) for each in claims], self.reference.claim(worker, limit, token, after))
+        claims = self.hand.claim(worker, limit, token=token, after_lane=after, suspects=suspects)
+        expected = self.reference.claim(worker, limit, token, after, suspects)
+        agree("claim", [taken(each) for each in claims], expected)
         for each in claims:
             assert (each.id, each.fence) not in self.given, f"Two claims of job {each.id} have the fence {each.fence}"
             self.given.add((each.id, each.fence))
@@ -155,7 +164,7 @@ class Twin:
         answered: list[tuple[object, ...]] = [
             (each.id, each.state, each.reason, each.attempt, each.crashes, each.ending) for each in rows
         ]
-        expected = self.reference.bury(worker, {each.id: (each.ending, each.delay) for each in blamed})
+        expected = self.reference.bury(worker, {each.id: (each.ending, each.delay, each.again) for each in blamed})
         agree("bury", answered, expected)
         self.check()
         return answered

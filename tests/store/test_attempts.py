@@ -18,7 +18,7 @@ class TestOf:
         db.claim(third)
         db.silence(third)
         db.recover()
-        db.end(fourth, completed(db.claim(fourth)[0]))
+        db.end(fourth, completed(db.claim(fourth, suspects=True)[0]))  # it was there when two went down
 
         told = db.ask(attempts.of(id))
 

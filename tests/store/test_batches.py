@@ -417,6 +417,21 @@ class TestPause:
         assert (db.state(claim.id), db.job(claim.id).attempt, db.state(other)) == ("queued", 0, "running")
         assert db.counts(id) == (3, 3, 0)
 
+    def test_for_want_of_money_only_when_nothing_that_is_under_way_can_help(self, db: BatchHand) -> None:
+        db.hello()
+        id = db.batch(1)
+        db.sql("update retoma.batches set budget = 1, spent = 0.2, reserved = 0.7 where id = %(id)s", id=id)
+        db.sql(
+            "insert into retoma.calls (tenant, key, provider, model, batch_id, kind, request, reserved, state)"
+            " select '', 'a' || n, 'x', 'y', %(id)s, 'first', '{}', 0.35, case n when 1 then 'open' else 'doubtful' end"
+            " from generate_series(1, 2) as n",
+            id=id,
+        )
+
+        assert db.ask(batches.pause(id, reason="budget", needed=Decimal("0.45"))) == [], "0.2 + 0.35 + 0.45 is 1"
+        assert db.ask(batches.pause(id, reason="budget", needed=Decimal("0.46"))) == [id]
+        assert db.one(id).reason == "budget"
+
     def test_the_last_job_to_end_completes_it_also_while_it_rests(self, db: BatchHand) -> None:
         worker, id = db.hello(), db.batch(1)
         [claim] = db.take(worker, id)
@@ -1512,7 +1527,7 @@ class TestTell:
         id = db.batch(4, max_retries=9)
         for round in range(1, MOST_CRASHES + 1):
             worker = db.hello()
-            [claim] = db.take(worker, id)
+            [claim] = db.take(worker, id, suspects=round == MOST_CRASHES)
             db.ask(jobs.bury(worker, [Blame(claim.id, "crashed")], reason="why", error="why"))
             assert db.counts(id) == ((4, 4, 0) if round < MOST_CRASHES else (4, 3, 1))
         lost = db.hello()

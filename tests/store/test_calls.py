@@ -32,6 +32,7 @@ SETTLED = Settled(
 )
 
 
+DAY = 86_400.0
 EMPTY_CALLS = "delete from retoma.calls; delete from retoma.prices"
 
 
@@ -59,6 +60,23 @@ def intent(claim: Claim, worker: int, **given: Any) -> Intent:
         patience=60.0,
     )
     return dataclasses.replace(base, **given)
+
+
+NO_JOB = Intent(
+    tenant="",
+    key="k",
+    provider="openai",
+    model="gpt",
+    job_id=None,
+    fence=None,
+    worker_id=None,
+    step="search",
+    kind="first",
+    request='{"q": 1}',
+    reserved=Decimal("0.50"),
+    reuse=True,
+    patience=60.0,
+)
 
 
 def held(db: BatchHand) -> tuple[Claim, int]:
@@ -193,7 +211,168 @@ class TestOpen:
         assert all(opened(db, intent(claim, worker, key=str(claim.id))).opened for claim in db.claim(worker, limit=2))
 
 
+def handed_in(db: BatchHand, **given: Any) -> tuple[Claim, int, int]:
+    """A call that its provider took in, and who made it."""
+    claim, worker = held(db)
+    id = opened(db, intent(claim, worker, kept=DAY, **given)).opened or 0
+    db.ask(calls.accept(id, "results/1"))
+    return claim, worker, id
+
+
+class TestOpenOfWhatWasHandedIn:
+    def test_the_next_attempt_takes_it_over_and_neither_pays_nor_doubts(self, db: BatchHand) -> None:
+        batch_of(db, 1, "0.80")
+        worker = db.hello()
+        [claim] = db.claim(worker)
+        id = opened(db, intent(claim, worker, kept=DAY)).opened or 0
+        db.ask(calls.accept(id, "results/1"))
+        (new,) = handed_over(db, claim)
+        found = opened(db, intent(claim, new, fence=claim.fence + 1, kept=DAY))
+
+        assert (found.opened, found.operation, found.doubts) == (id, "results/1", 0)
+        assert db.sql("select state, kind, worker_id, fence from retoma.calls") == [
+            ("open", "first", new, claim.fence + 1)
+        ]
+        assert db.value("select reserved from retoma.batches") == Decimal("0.50")
+        assert opened(db, intent(claim, new, fence=claim.fence + 1, kept=DAY)).ours
+        assert db.breaches() == []
+
+    def test_while_somebody_looks_for_it_others_wait(self, db: BatchHand) -> None:
+        _, _, id = handed_in(db)
+        other, holder = held(db)
+        found = opened(db, intent(other, holder, kept=DAY))
+
+        assert (found.asked, found.opened, found.operation) == (id, None, None)
+
+    def test_another_job_takes_over_what_nobody_looks_for(self, db: BatchHand) -> None:
+        claim, worker, id = handed_in(db)
+        db.ask(calls.rest(id, worker_id=worker))
+        other, holder = held(db)
+        found = opened(db, intent(other, holder, kept=DAY))
+
+        assert (found.opened, found.operation) == (id, "results/1")
+        assert db.sql("select job_id, fence, worker_id from retoma.calls") == [(claim.id, claim.fence, holder)]
+
+    def test_what_is_kept_no_more_is_in_doubt_and_the_next_says_again(self, db: BatchHand) -> None:
+        claim, _, id = handed_in(db)
+        db.sql("update retoma.calls set asked_at = now() - interval '1 day'")
+        found = opened(db, intent(claim, *handed_over(db, claim), fence=claim.fence + 1, kept=DAY))
+
+        assert found.opened not in (None, id)
+        assert db.sql("select kind, state from retoma.calls order by id") == [("first", "doubtful"), ("again", "open")]
+
+    def test_another_throw_is_taken_over_by_its_own_step_alone(self, db: BatchHand) -> None:
+        claim, _, id = handed_in(db, reuse=False)
+        (new,) = handed_over(db, claim)
+        other = intent(claim, new, fence=claim.fence + 1, reuse=False, kept=DAY, step="other")
+
+        assert opened(db, other).operation is None
+        assert opened(db, dataclasses.replace(other, step="ask")).opened == id
+        assert db.sql("select kind, state from retoma.calls order by id") == [("first", "open"), ("first", "open")]
+
+    def test_an_answer_that_is_there_is_preferred(self, db: BatchHand) -> None:
+        claim, worker, id = handed_in(db)
+        db.ask(calls.rest(id, worker_id=worker))
+        known = opened(db, intent(claim, worker, reuse=False)).opened or 0
+        db.ask(calls.answer(known, SETTLED))
+
+        found = opened(db, intent(claim, worker, kept=DAY))
+        assert (found.known, found.operation) == (known, None)
+
+    def test_of_two_who_would_take_it_over_one_does_and_the_other_looks_again(
+        self, hand: Callable[..., BatchHand]
+    ) -> None:
+        one, two = hand(), hand()
+        _, worker, id = handed_in(one)
+        one.ask(calls.rest(id, worker_id=worker))
+        (first, ana), (second, bruno) = held(one), held(one)
+        one.begin()
+        ahead = opened(one, intent(first, ana, kept=DAY))
+        slow = two.start(calls.open(intent(second, bruno, kept=DAY)))
+
+        assert two.has_to_wait_for(one, slow)
+        one.commit()
+        [behind] = answer(slow)
+        assert (ahead.opened, ahead.operation) == (id, "results/1")
+        assert (behind.opened, behind.operation, behind.asked) == (None, None, id)
+        assert one.value("select worker_id from retoma.calls") == ana
+
+
+class TestOpenOfNoJob:
+    def test_it_is_written_without_a_job_and_nobody_pays(self, db: BatchHand) -> None:
+        batch_of(db, 1, "1")
+        found = opened(db, NO_JOB)
+
+        assert found.opened
+        assert db.sql("select job_id, batch_id, worker_id, state from retoma.calls") == [(None, None, None, "open")]
+        assert db.value("select reserved from retoma.batches") == 0
+
+    def test_an_answer_serves_who_has_a_job_and_who_has_none(self, db: BatchHand) -> None:
+        id = opened(db, NO_JOB).opened or 0
+        db.ask(calls.answer(id, SETTLED))
+
+        assert opened(db, NO_JOB).known == id
+        assert opened(db, intent(*held(db))).known == id
+
+    def test_who_asks_the_same_waits_while_it_may_be_answered_and_not_longer(self, db: BatchHand) -> None:
+        id = opened(db, NO_JOB).opened or 0
+
+        assert [opened(db, NO_JOB).asked, opened(db, intent(*held(db))).asked] == [id, id]
+        db.sql("update retoma.calls set awaited_until = now()")
+        assert opened(db, NO_JOB).opened
+        assert db.sql("select kind, state from retoma.calls order by id") == [("first", "doubtful"), ("again", "open")]
+
+
+class TestAccept:
+    def test_the_operation_is_kept_whoever_has_the_job_by_now(self, db: BatchHand) -> None:
+        claim, _, id = handed_in(db)
+        handed_over(db, claim)
+        db.sql("update retoma.calls set state = 'doubtful'")
+
+        assert db.ask(calls.accept(id, "results/2")) == [id]
+        assert db.ask(calls.one(id))[0].request_id == "results/2"
+
+    def test_what_is_over_is_not_touched(self, db: BatchHand) -> None:
+        _, _, id = handed_in(db)
+        db.ask(calls.answer(id, dataclasses.replace(SETTLED, request_id=None)))
+
+        assert db.ask(calls.accept(id, "results/2")) == []
+        assert db.ask(calls.one(id))[0].request_id == "results/1", "an answer does not forget where it was found"
+
+
+class TestRest:
+    def test_why_is_noted_until_there_is_an_answer(self, db: BatchHand) -> None:
+        _, worker, id = handed_in(db)
+
+        assert db.ask(calls.rest(id, worker_id=worker, status=500, error="down", text="<html>")) == [id]
+        assert db.ask(calls.rest(id, worker_id=worker)) == [id]
+        assert db.sql("select state, status, error, text, awaited_until <= clock_timestamp() from retoma.calls") == [
+            ("open", 500, "down", "<html>", True)
+        ]
+        db.ask(calls.answer(id, SETTLED))
+        assert db.sql("select status, error, text from retoma.calls") == [(None, None, "1")]
+
+    def test_another_throw_stays_one_that_nobody_waits_for(self, db: BatchHand) -> None:
+        _, worker, id = handed_in(db, reuse=False)
+        db.ask(calls.rest(id, worker_id=worker))
+
+        assert db.value("select awaited_until from retoma.calls") is None
+
+    def test_who_does_not_look_for_it_any_more_says_nothing(self, db: BatchHand) -> None:
+        _, worker, id = handed_in(db)
+
+        assert db.ask(calls.rest(id, worker_id=worker + 1)) == []
+        db.sql("update retoma.calls set request_id = null")
+        assert db.ask(calls.rest(id, worker_id=worker)) == [], "it was never handed in"
+
+
 class TestWithdraw:
+    def test_what_was_handed_in_cannot_be_taken_back(self, db: BatchHand) -> None:
+        _, _, id = handed_in(db)
+
+        assert db.ask(calls.withdraw(id)) == []
+        assert db.ask(calls.one(id))[0].state == "open"
+
     def test_what_was_not_asked_leaves_nothing_reserved(self, db: BatchHand) -> None:
         batch_of(db, 1, "1")
         worker = db.hello()
@@ -289,6 +468,42 @@ class TestSpend:
         assert (found.useful, found.again, found.doubtful) == (Decimal("0.30"), Decimal("0.30"), Decimal("0.50"))
         for by in ("provider", "day", "step", "batch", "job"):
             assert len(db.ask(calls.spend(by))) == 1
+
+    def test_what_was_billed_for_no_answer_is_lost(self, db: BatchHand) -> None:
+        claim, worker = held(db)
+        id = opened(db, intent(claim, worker)).opened or 0
+        db.ask(calls.fail(id, paid=True, status=200, error="AnswerUnreadable"))
+
+        [found] = db.ask(calls.spend("model"))
+
+        assert (found.answered, found.useful, found.again, found.lost) == (0, 0, 0, Decimal("0.50"))
+
+
+class TestAbandon:
+    def test_a_request_whose_executor_is_gone_is_in_doubt_when_its_time_is_over(self, db: BatchHand) -> None:
+        claim, worker = held(db)
+        id = opened(db, intent(claim, worker)).opened
+        assert db.ask(calls.abandon()) == [], "somebody awaits it"
+
+        db.sql("update retoma.workers set stopped_at = now()")
+        assert db.ask(calls.abandon()) == [], "it may still be answered"
+        db.sql("update retoma.calls set awaited_until = now() - interval '1 second'")
+
+        assert db.ask(calls.abandon()) == [id]
+        assert [each.state for each in db.ask(calls.page(limit=9))] == ["doubtful"]
+        assert db.ask(calls.abandon()) == []
+
+    def test_what_is_awaited_for_long_and_what_was_handed_in_are_left_alone(self, db: BatchHand) -> None:
+        claim, worker = held(db)
+        id = opened(db, intent(claim, worker)).opened or 0
+        db.sql("update retoma.calls set awaited_until = now() - interval '1 second'")
+        assert db.ask(calls.abandon()) == [], "its executor lives"
+
+        db.ask(calls.accept(id, "operation"))
+        db.sql("update retoma.workers set stopped_at = now()")
+        db.sql("update retoma.calls set awaited_until = now() - interval '1 second'")
+
+        assert db.ask(calls.abandon()) == []
 
 
 class TestPrice:

@@ -1,4 +1,4 @@
-"""How the database is doing, for the doctor."""
+"""How the database is doing, for the doctor; and who is in the way of an upgrade."""
 
 from __future__ import annotations
 
@@ -43,3 +43,35 @@ class TestLook:
 
         assert (look.transaction_pid, look.transaction_name) == (one.pid, "retoma")
         assert look.transaction_seconds is not None
+
+
+class TestHolders:
+    def test_a_session_that_waits_for_a_table_is_told_which_and_who_has_it(self, hand: Callable[..., Hand]) -> None:
+        one, two, three = hand(), hand(), hand()
+        one.begin()
+        one.sql("lock table retoma.jobs in share mode")
+        two.begin()
+        two.waits_for(one, two.start(lambda: two.sql("lock table retoma.jobs")))
+
+        [holder] = three.ask(health.holders(two.pid))
+
+        assert (holder.what, holder.pid, holder.name) == ("retoma.jobs", one.pid, "retoma")
+        assert holder.state == "idle in transaction"
+        assert holder.seconds is not None
+
+    def test_nobody_is_in_the_way_of_one_that_does_not_wait(self, hand: Callable[..., Hand]) -> None:
+        one, two = hand(), hand()
+        one.begin()
+        one.sql("lock table retoma.jobs in share mode")
+
+        assert two.ask(health.holders(one.pid)) == []
+
+    def test_who_waits_to_change_the_tables_is_told_who_changes_them(self, hand: Callable[..., Hand]) -> None:
+        one, two, three = hand(), hand(), hand()
+        one.begin()
+        one.sql("select pg_advisory_xact_lock(1)")
+        two.waits_for(one, two.start(lambda: two.sql("select pg_advisory_xact_lock(1)")))
+
+        [holder] = three.ask(health.holders(two.pid))
+
+        assert (holder.what, holder.pid) == ("the right to change the tables", one.pid)

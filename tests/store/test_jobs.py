@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 from uuid import uuid4
 
 import psycopg
@@ -23,9 +24,10 @@ from store_hand import (
     waiting,
 )
 
-from retoma.model import Ended, JobState
+from retoma.model import Claim, Ended, JobState, Receipt
+from retoma.query import Query
 from retoma.store import checkpoints, jobs, queues, workers
-from retoma.store.jobs import MOST_CRASHES, Blame
+from retoma.store.jobs import MOST_CRASHES, MOST_OUTAGES, Blame
 
 Hands = Callable[..., Hand]
 
@@ -42,6 +44,14 @@ def heard_hints(db: Hand, act: Callable[[], object]) -> list[str]:
         heard.append(notice.payload)
     db.sql("unlisten retoma")
     return heard
+
+
+def crash(db: Hand, ids: Sequence[int]) -> None:
+    """An executor takes *ids*, whether they must run alone or not, and dies of them."""
+    worker = db.hello()
+    held = db.claim(worker, len(ids)) or db.claim(worker, len(ids), suspects=True)
+    assert sorted(each.id for each in held) == sorted(ids)
+    db.ask(jobs.bury(worker, [Blame(id, "crashed") for id in ids], reason="signal 9", error="killed"))
 
 
 class TestEnqueue:
@@ -133,6 +143,65 @@ class TestEnqueue:
     def test_an_input_that_is_not_json_queues_nothing(self, db: Hand) -> None:
         with pytest.raises(psycopg.DataError):
             db.ask(jobs.enqueue(order_of(), ["1", "{"], [None] * 2, [None] * 2, notify=False))
+
+        assert db.value("select count(*) from retoma.jobs") == 0
+
+
+ORDERS: list[dict[str, object]] = [
+    {},
+    {"priority": -3, "max_attempts": 4, "timeout": 7.5, "correlation_id": "c", "traceparent": "t"},
+    {"batch_id": 8, "delay": 90.0, "expires": 200.0},
+    {"run_at": datetime(2031, 5, 6, 7, 8, tzinfo=UTC), "delay": 5.0, "expires": 60.0},
+]
+
+
+class TestEnqueueOne:
+    @pytest.mark.parametrize("order", ORDERS, ids=lambda order: "-".join(order) or "nothing said")
+    @pytest.mark.parametrize(("key", "lane"), [(None, None), ("a", "tenant"), (None, "nobody")])
+    def test_one_is_written_as_many_are(
+        self, db: Hand, order: dict[str, object], key: str | None, lane: str | None
+    ) -> None:
+        db.lanes("tenant")
+
+        def written(query: Query[Receipt]) -> tuple[Receipt, dict[str, object]]:
+            [receipt] = db.ask(query)
+            [(row,)] = db.sql("delete from retoma.jobs as job returning to_jsonb(job)")
+            assert row.pop("id") == receipt.id
+            return replace(receipt, id=0), row
+
+        db.begin()  # so that it is the same moment for both
+        one = written(jobs.enqueue_one(order_of(**order), '{"a": 1}', key, lane, notify=False))
+        many = written(jobs.enqueue(order_of(**order), ['{"a": 1}'], [key], [lane], notify=False))
+        db.rollback()
+
+        assert one == many
+        assert one[0] == Receipt(0, key, JobState.QUEUED, new=True)
+
+    def test_a_key_that_is_there_writes_nothing_and_leaves_the_job_to_by_keys(self, db: Hand) -> None:
+        [first] = db.ask(jobs.enqueue_one(order_of(), "1", "a", None, notify=False))
+
+        assert db.ask(jobs.enqueue_one(order_of(), "2", "a", None, notify=False)) == []
+        assert [each.id for each in db.ask(jobs.by_keys(order_of(), ["a"]))] == [first.id]
+        assert db.job(first.id).input == "1"
+
+    def test_a_key_counts_within_its_pipeline_and_its_batch(self, db: Hand) -> None:
+        orders = (order_of(), order_of(pipeline="other"), order_of(batch_id=1), order_of(batch_id=2))
+
+        receipts = [db.ask(jobs.enqueue_one(each, "1", "a", None, notify=False)) for each in orders]
+
+        assert [len(each) for each in receipts] == [1, 1, 1, 1]
+
+    def test_a_hint_is_sent_when_it_is_wanted_and_the_job_is_new(self, db: Hand) -> None:
+        def three() -> None:
+            db.ask(jobs.enqueue_one(order_of(), "1", None, None, notify=False))
+            db.ask(jobs.enqueue_one(order_of(), "1", "a", None, notify=True))
+            db.ask(jobs.enqueue_one(order_of(), "1", "a", None, notify=True))
+
+        assert heard_hints(db, three) == [QUEUE]
+
+    def test_an_input_that_is_not_json_queues_nothing(self, db: Hand) -> None:
+        with pytest.raises(psycopg.DataError):
+            db.ask(jobs.enqueue_one(order_of(), "{", None, None, notify=False))
 
         assert db.value("select count(*) from retoma.jobs") == 0
 
@@ -258,16 +327,48 @@ class TestClaim:
 
         assert [(each.id, each.walked_to) for each in rows] == [(None, None)]
 
-    def test_of_those_that_were_there_when_an_executor_died_one_at_a_time_is_given_out(self, db: Hand) -> None:
-        worker, other = db.hello(), db.hello()
-        suspects = db.enqueue(3)
-        db.claim(worker)
-        db.ask(jobs.bury(worker, [Blame(id, "crashed") for id in suspects], reason="signal 9", error="killed"))
-        healthy = db.enqueue(2)
+    def test_those_that_were_there_when_one_executor_died_are_given_out_like_any_other(self, db: Hand) -> None:
+        ids = db.enqueue(3)
+        crash(db, ids)
+        later = db.enqueue(2)
 
-        assert [each.id for each in db.claim(other)] == [suspects[0], *healthy]
-        assert [each.id for each in db.claim(other)] == [suspects[1]]
-        assert [each.id for each in db.claim(other)] == [suspects[2]]
+        assert [each.id for each in db.claim(db.hello())] == [*ids, *later]
+
+    def test_those_that_must_run_alone_and_the_others_are_never_given_out_together(self, db: Hand) -> None:
+        worker = db.hello()
+        suspects = db.enqueue(12, max_attempts=9)
+        crash(db, suspects)
+        crash(db, suspects)
+        healthy = db.enqueue(4)
+
+        # However many suspects stand before them, the others are found.
+        assert [each.id for each in db.claim(worker, 3)] == healthy[:3]
+        assert [each.id for each in db.claim(worker, 3, suspects=True)] == suspects[:3]
+        assert [each.id for each in db.claim(worker, 3)] == healthy[3:]
+        assert [each.id for each in db.claim(worker, 20, suspects=True)] == suspects[3:]
+
+    def test_one_that_must_run_alone_is_looked_for_only_where_it_is_next_in_line(self, db: Hand) -> None:
+        worker = db.hello()
+        suspects = db.enqueue(1, max_attempts=9)
+        crash(db, suspects)
+        crash(db, suspects)
+        [first] = db.enqueue(1, priority=-1)
+
+        assert not db.claim(worker, suspects=True)
+        assert [each.id for each in db.claim(worker)] == [first]
+        assert [each.id for each in db.claim(worker, suspects=True)] == suspects
+
+    def test_the_order_of_a_claim_can_be_read_from_its_jobs(self, db: Hand) -> None:
+        worker = db.hello()
+        db.enqueue(3)
+        db.enqueue(3, priority=-1)
+
+        first, second = db.claim(worker, 4), db.claim(worker, 4)
+
+        hours = [db.job(each.id).claimed_at for each in (*first, *second)]
+        assert None not in hours
+        assert len(set(hours)) == 6
+        assert hours == sorted(hours)  # type: ignore[type-var]
 
     def test_why_it_was_queued_is_over_once_it_runs(self, db: Hand) -> None:
         worker = db.hello()
@@ -277,6 +378,60 @@ class TestClaim:
         [again] = db.claim(worker)
 
         assert (again.attempt, again.fence, db.job(again.id).reason) == (2, 2, None)
+
+
+class TestSuspects:
+    def suspects(self, db: Hand, **order: Any) -> list[int]:
+        ids = db.enqueue(1, max_attempts=9, **order)
+        crash(db, ids)
+        crash(db, ids)
+        return ids
+
+    def look(self, db: Hand, *, pipelines: Sequence[str] = (PIPELINE,)) -> list[str]:
+        return db.ask(jobs.suspects([QUEUE, "another"], pipelines))
+
+    def test_one_crash_makes_none(self, db: Hand) -> None:
+        crash(db, db.enqueue(1))
+
+        assert self.look(db) == []
+
+    def test_a_second_crash_makes_one_until_it_is_taken(self, db: Hand) -> None:
+        self.suspects(db)
+        assert self.look(db) == [QUEUE]
+
+        db.claim(db.hello(), suspects=True)
+        assert self.look(db) == []
+
+    def test_it_is_seen_in_its_lane_and_not_where_others_are_next(self, db: Hand) -> None:
+        db.enqueue(2)
+        db.lanes("tenant", "other")
+        db.enqueue(1, lane="other")
+        assert self.look(db) == []
+        db.claim(db.hello(), 20)
+
+        self.suspects(db, lane="tenant")
+        db.enqueue(2)
+        assert self.look(db) == [QUEUE]
+
+        db.enqueue(1, lane="tenant", priority=-1)
+        assert self.look(db) == []
+
+    def test_one_that_cannot_be_taken_now_starts_nobody(self, db: Hand) -> None:
+        [lane] = db.lanes("tenant", at_once=1)
+        self.suspects(db, lane="tenant")
+        assert self.look(db, pipelines=["unknown"]) == []
+
+        db.ask(queues.pause(QUEUE, reason="person"))
+        assert self.look(db) == []
+        db.ask(queues.resume(QUEUE))
+
+        db.sql("update retoma.slots set job_id = 1 where lane_id = %(lane)s", lane=lane)
+        assert self.look(db) == []
+        db.sql("update retoma.slots set job_id = null where lane_id = %(lane)s", lane=lane)
+        assert self.look(db) == [QUEUE]
+
+        db.sql("update retoma.lanes set closed_at = now() where id = %(lane)s", lane=lane)
+        assert self.look(db) == []
 
 
 class TestAdopt:
@@ -362,6 +517,27 @@ class TestEnd:
 
         assert (db.job(id).attempt, db.job(id).fence) == (0, 3)
         assert [(each.attempt, each.ending) for each in db.attempts(id)] == [(1, ending)] * 3
+
+    def test_outages_of_the_database_cost_attempts_only_when_there_were_many_of_them(self, db: Hand) -> None:
+        worker = db.hello()
+        db.one_job(max_attempts=2)
+
+        def ends(ended: Callable[[Claim], Ended]) -> tuple[str, int]:
+            [claim] = db.claim(worker)
+            db.end(worker, ended(claim))
+            return db.state(claim.id), db.job(claim.id).attempt
+
+        def outage(claim: Claim) -> Ended:
+            return Ended(claim, "postponed", delay=0.0, reason="database", error="it went away")
+
+        # Whatever else handed it back, and what a handler chose to call so, is not counted.
+        for _ in range(MOST_OUTAGES + 1):
+            assert ends(lambda claim: Ended(claim, "postponed", delay=0.0, reason="limited")) == ("queued", 0)
+            assert ends(lambda claim: Ended(claim, "postponed", delay=0.0, reason="database")) == ("queued", 0)
+        for _ in range(MOST_OUTAGES):
+            assert ends(outage) == ("queued", 0)
+        assert ends(outage) == ("queued", 1)
+        assert ends(outage) == ("failed", 2)
 
     def test_postponed_until_an_hour_waits_for_that_hour(self, db: Hand) -> None:
         worker = db.hello()
@@ -541,7 +717,7 @@ class TestBury:
         id = db.one_job(max_attempts=10)
         for crash in range(1, MOST_CRASHES + 1):
             worker = db.hello()
-            db.claim(worker)
+            db.claim(worker, suspects=crash == MOST_CRASHES)
             blame = Blame(id, "crashed", f"page/{crash}", 0.0, 0.1)
             [after] = db.ask(jobs.bury(worker, [blame], reason="signal 9", error="killed", signal=9))
             assert (after.crashes, after.attempt) == (crash, crash)
@@ -550,6 +726,7 @@ class TestBury:
         assert (db.state(id), db.job(id).reason) == ("failed", "quarantine")
         assert [(each.signal, each.step) for each in db.attempts(id)] == [(9, "page/1"), (9, "page/2"), (9, "page/3")]
         assert not db.claim(db.hello())
+        assert not db.claim(db.hello(), suspects=True)
 
     def test_a_crash_in_the_last_attempt_is_failure(self, db: Hand) -> None:
         worker = db.hello()
@@ -578,6 +755,15 @@ class TestBury:
 
         assert (after.state, after.reason, after.ending, after.crashes) == ("queued", "timeout", "timeout", 0)
         assert 0 < db.seconds_until("run_at", claim.id) <= 5
+
+    def test_a_job_whose_policy_allows_no_second_try_after_a_time_out_fails(self, db: Hand) -> None:
+        worker = db.hello()
+        claim = db.claimed(worker, max_attempts=5)
+
+        blame = Blame(claim.id, "timeout", again=False)
+        [after] = db.ask(jobs.bury(worker, [blame], reason="late", error="too long"))
+
+        assert (after.state, after.reason, after.attempt) == ("failed", "timeout", 1)
 
     def test_a_job_whose_attempts_are_used_up_by_time_outs_fails(self, db: Hand) -> None:
         worker = db.hello()
@@ -684,9 +870,9 @@ class TestRecover:
 
     def test_a_third_lost_worker_is_quarantine(self, db: Hand) -> None:
         id = db.one_job(max_attempts=10)
-        for _ in range(MOST_CRASHES):
+        for lost in range(1, MOST_CRASHES + 1):
             worker = db.hello()
-            db.claim(worker)
+            db.claim(worker, suspects=lost == MOST_CRASHES)
             db.silence(worker)
             [after] = db.recover()
 
@@ -712,10 +898,51 @@ class TestRecover:
 
         assert [each.id for each in recovered] == ids
         assert [db.job(id).run_at for id in ids] == before
-        # Each will run alone, so each is given out alone, in its old turn and beside those that came after.
-        assert [each.id for each in db.claim(other)] == [ids[0], *later]
-        assert [each.id for each in db.claim(other)] == [ids[1]]
-        assert [each.id for each in db.claim(other)] == [ids[2]]
+        assert [each.id for each in db.claim(other)] == [*ids, *later]
+
+    def test_what_was_fetched_beyond_the_places_of_the_worker_goes_back_untouched(self, db: Hand) -> None:
+        worker = db.hello(at_once=2)
+        late = db.enqueue(4, max_attempts=1)
+        first = db.enqueue(1, max_attempts=1, priority=-1)
+        db.claim(worker, 5)
+        db.silence(worker)
+
+        recovered = db.recover()
+
+        # In the order of the claim, not of the ids: those two may have begun, the others cannot.
+        assert [(each.id, each.state, each.ending, each.attempt, each.crashes) for each in recovered] == [
+            (late[0], "failed", "lost", 1, 1),
+            *((id, "queued", "released", 0, 0) for id in late[1:]),
+            (first[0], "failed", "lost", 1, 1),
+        ]
+        assert [(db.job(id).reason, db.job(id).error) for id in late[1:]] == [(None, None)] * 3
+        assert [[(each.ending, each.reason) for each in db.attempts(id)] for id in late[1:]] == [
+            [("released", "lease")]
+        ] * 3
+        assert [each.id for each in db.claim(db.hello())] == late[1:]
+
+    def test_a_job_that_takes_its_whole_worker_down_at_once_is_found_out_among_many_that_were_fetched(
+        self, db: Hand
+    ) -> None:
+        poison, *_ = db.enqueue(1, max_attempts=9)
+        for lost in range(1, MOST_CRASHES + 1):
+            worker = db.hello(at_once=1)
+            db.enqueue(5)
+            db.claim(worker, 6, suspects=lost == MOST_CRASHES)
+            db.silence(worker)
+            db.recover()
+
+        assert (db.state(poison), db.job(poison).reason, db.job(poison).crashes) == ("failed", "quarantine", 3)
+        assert db.value("select max(crashes) from retoma.jobs where id <> %(id)s", id=poison) == 0
+
+    def test_fetched_jobs_that_were_asked_to_stop_are_not_revived(self, db: Hand) -> None:
+        worker = db.hello(at_once=1)
+        ids = db.enqueue(2)
+        db.claim(worker)
+        db.ask(jobs.cancel(ids))
+        db.silence(worker)
+
+        assert [(each.id, each.state) for each in db.recover()] == [(id, "cancelled") for id in ids]
 
     def test_nothing_is_taken_from_a_live_worker_however_long_a_job_takes(self, db: Hand) -> None:
         worker = db.hello()
@@ -1007,9 +1234,7 @@ class TestRetry:
     def test_what_was_held_against_it_is_forgotten(self, db: Hand) -> None:
         id = db.one_job(max_attempts=10, expires=60.0)
         for _ in range(MOST_CRASHES):
-            worker = db.hello()
-            db.claim(worker)
-            db.ask(jobs.bury(worker, [Blame(id, "crashed")], reason="signal 9", error="killed"))
+            crash(db, [id])
 
         db.ask(jobs.retry([id]))
 
@@ -1044,6 +1269,27 @@ class TestRetry:
         db.ask(jobs.cancel(ids))
 
         assert sorted(heard_hints(db, lambda: db.ask(jobs.retry(ids)))) == ["elsewhere", QUEUE]
+
+
+class TestFailed:
+    def test_the_ids_of_what_failed_come_in_pieces_oldest_first(self, db: Hand) -> None:
+        worker = db.hello()
+        claims = [db.claimed(worker) for _ in range(4)]
+        for claim in claims[:3]:
+            db.end(worker, Ended(claim, "failed", error="it broke"))
+        ids = [claim.id for claim in claims]
+
+        assert db.ask(jobs.failed(pipeline=None, after=0)) == ids[:3]
+        assert db.ask(jobs.failed(pipeline=None, after=0, limit=2)) == ids[:2]
+        assert db.ask(jobs.failed(pipeline=None, after=ids[1])) == [ids[2]]
+
+    def test_those_of_another_pipeline_are_left_out(self, db: Hand) -> None:
+        worker = db.hello()
+        claim = db.claimed(worker)
+        db.end(worker, Ended(claim, "failed", error="it broke"))
+
+        assert db.ask(jobs.failed(pipeline="another", after=0)) == []
+        assert db.ask(jobs.failed(pipeline=db.job(claim.id).pipeline, after=0)) == [claim.id]
 
 
 class TestRestart:

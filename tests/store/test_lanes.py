@@ -117,9 +117,9 @@ class TestLimits:
         db.lanes("tenant", at_once=1)
         db.enqueue(1, lane="tenant", max_attempts=20)
 
-        def once_more() -> tuple[int, Claim]:
+        def once_more(*, suspects: bool = False) -> tuple[int, Claim]:
             worker = db.hello()
-            [claim] = db.claim(worker)
+            [claim] = db.claim(worker, suspects=suspects)
             assert list(db.seats()) == [claim.id]
             return worker, claim
 
@@ -135,7 +135,7 @@ class TestLimits:
         worker, claim = once_more()
         db.ask(jobs.bury(worker, [Blame(claim.id, "crashed")], reason="signal 9", error="killed"))
         assert db.seats() == {}
-        worker, claim = once_more()
+        worker, claim = once_more(suspects=True)
         db.end(worker, completed(claim))
         assert db.seats() == {}
 

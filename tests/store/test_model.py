@@ -140,10 +140,17 @@ class Story(RuleBasedStateMachine):
         self._tell().enqueue(lane=self.lanes[lane], expires=50.0)
         self.twin.tick(100.0)
 
-    @rule(pick=PICK, usual=USUAL, limit=st.integers(1, 6), after=st.integers(0, 3), heard=st.booleans())
-    def a_worker_claims(self, pick: int, usual: bool, limit: int, after: int, heard: bool) -> None:
+    @rule(
+        pick=PICK,
+        usual=USUAL,
+        limit=st.integers(1, 6),
+        after=st.integers(0, 3),
+        heard=st.booleans(),
+        suspects=st.sampled_from((False, False, True)),
+    )
+    def a_worker_claims(self, pick: int, usual: bool, limit: int, after: int, heard: bool, suspects: bool) -> None:
         worker, behind, token = self._worker(pick, usual), self.lanes[after], uuid4()
-        claims = self._tell().claim(worker, limit, after=behind[1] if behind else 0, token=token)
+        claims = self._tell().claim(worker, limit, after=behind[1] if behind else 0, token=token, suspects=suspects)
         if not heard:  # the acknowledgement was lost: what was taken is found by the token, and by its owner
             claims = self.twin.adopt(worker, token)
             self.twin.adopt(self._worker(pick + 1, usual), token)
@@ -232,12 +239,16 @@ class Story(RuleBasedStateMachine):
 
     @precondition(holding)
     @rule(
-        pick=PICK, blames=st.lists(st.sampled_from(BLAMES), min_size=4, max_size=4), delay=st.sampled_from((0.0, 50.0))
+        pick=PICK,
+        blames=st.lists(st.sampled_from(BLAMES), min_size=4, max_size=4),
+        delay=st.sampled_from((0.0, 50.0)),
+        again=st.sampled_from((True, True, False)),
     )
-    def a_worker_is_buried(self, pick: int, blames: list[str | None], delay: float) -> None:
+    def a_worker_is_buried(self, pick: int, blames: list[str | None], delay: float, again: bool) -> None:
         worker = self._held(pick, usual=True).worker
         held = self.twin.reference.held_by(worker)
-        blamed = [Blame(job.id, word, "total", delay) for job, word in zip(held, blames, strict=False) if word]
+        words = zip(held, blames, strict=False)
+        blamed = [Blame(job.id, word, "total", delay, again=again) for job, word in words if word]
         self._tell().bury(worker, blamed)
 
     @precondition(holding)
@@ -289,7 +300,7 @@ class Story(RuleBasedStateMachine):
         self._tell()
         for _ in range(times):
             worker = self.twin.hello()
-            claims = self.twin.claim(worker, limit)
+            claims = self.twin.claim(worker, limit) or self.twin.claim(worker, limit, suspects=True)
             self.twin.bury(worker, [Blame(each.id, "crashed") for each in claims])
 
     @rule()
@@ -416,20 +427,32 @@ def a_recovered_job_keeps_its_place(twin: Twin) -> None:
 def a_job_takes_its_executors_down(twin: Twin) -> None:
     [id] = twin.enqueue(max_attempts=9)
     twin.enqueue(max_attempts=1)
-    for _ in range(3):
+    for crash in range(3):
         worker = twin.hello()
         twin.claim(worker)
+        twin.claim(worker, suspects=crash > 0)
         twin.bury(worker, [Blame(id, "crashed")])
     twin.claim(twin.hello())
+    twin.claim(twin.hello(), suspects=True)
 
 
 def workers_are_lost_with_a_job(twin: Twin) -> None:
     twin.enqueue(max_attempts=9)
     twin.enqueue(max_attempts=1)
-    for _ in range(3):
-        twin.claim(twin.hello())
+    for lost in range(3):
+        twin.claim(twin.hello(), suspects=lost > 1)
         twin.tick(300)
         twin.recover()
+    twin.claim(twin.hello())
+
+
+def a_worker_is_lost_with_more_than_it_could_begin(twin: Twin) -> None:
+    worker = twin.hello()
+    claimed_by(twin, worker, 3, max_attempts=1)
+    claimed_by(twin, worker, 5, priority=-1, max_attempts=1)
+    twin.cancel(*(job.id for job in twin.reference.held_by(worker)[-2:]))
+    twin.tick(300)
+    twin.recover()
     twin.claim(twin.hello())
 
 
@@ -544,6 +567,7 @@ SCENES: tuple[Callable[[Twin], None], ...] = (
     one_comes_back_after_its_lease,
     one_takes_the_same_job_twice,
     a_live_worker_is_left_alone,
+    a_worker_is_lost_with_more_than_it_could_begin,
     a_recovered_job_keeps_its_place,
     a_job_takes_its_executors_down,
     workers_are_lost_with_a_job,
@@ -625,6 +649,15 @@ MUTANTS = (
     Mutant(
         "recover forgets the attempts", jobs.SQL, "recover", "when job.attempt >= job.max_attempts then 'failed'", ""
     ),
+    Mutant(
+        "claim takes everybody",
+        jobs.SQL,
+        "claim",
+        "and (job.crashes >= %(alone_from)s::integer) = %(suspects)s::boolean",
+        "",
+    ),
+    Mutant("recover blames what was only fetched", jobs.SQL, "recover", "<= silent.at_once", "> 0"),
+    Mutant("recover blames nobody", jobs.SQL, "recover", "<= silent.at_once", "< 0"),
     Mutant("recover counts no crash", jobs.SQL, "recover", "job.crashes + 1", "job.crashes"),
     Mutant(
         "recover sends to the end of the line",

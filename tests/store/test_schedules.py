@@ -53,13 +53,38 @@ class TestPut:
             assert db.ask(schedules.all())[0].next_run_at == FUTURE
             db.ask(schedules.remove("nightly"))
 
-    def test_one_that_is_to_be_kept_stays_as_somebody_changed_it(self, db: Hand) -> None:
-        assert db.ask(put(keep=True)) == ["nightly"]
+    def test_a_declared_one_follows_the_next_declaration(self, db: Hand) -> None:
+        db.ask(put(declared=True, next_run_at=PAST))
+        assert db.ask(put(declared=True, next_run_at=FUTURE)) == [], "it says the same"
+
+        assert db.ask(put(declared=True, cron="0 5 * * *", next_run_at=FUTURE)) == ["nightly"]
+
+        [found] = db.ask(schedules.all())
+        assert (found.cron, found.next_run_at) == ("0 5 * * *", FUTURE)
+
+    def test_a_declared_one_that_somebody_changed_stays_so_whatever_is_declared_next(self, db: Hand) -> None:
+        db.ask(put(declared=True))
+        db.ask(schedules.change("nightly", cron="0 5 * * *", zone="UTC", next_run_at=FUTURE))
+        for cron in ("0 6 * * *", "0 7 * * *"):
+            db.ask(put(declared=True, cron=cron, next_run_at=PAST))
+
+            [found] = db.ask(schedules.all())
+            assert (found.cron, found.next_run_at) == ("0 5 * * *", FUTURE)
+
+    def test_one_that_a_person_made_is_not_changed_by_a_declaration(self, db: Hand) -> None:
+        db.ask(put())
+        for cron in ("0 6 * * *", "0 7 * * *"):
+            db.ask(put(declared=True, cron=cron))
+
+        assert db.ask(schedules.all())[0].cron != "0 7 * * *"
+
+    def test_a_declared_one_stays_as_somebody_changed_it(self, db: Hand) -> None:
+        assert db.ask(put(declared=True)) == ["nightly"]
         db.ask(schedules.change("nightly", cron="0 5 * * *", zone="UTC", next_run_at=FUTURE))
         db.ask(schedules.pause("nightly"))
         [before] = db.ask(schedules.all())
 
-        assert db.ask(put(keep=True, pipeline="other", input="2")) == []
+        assert db.ask(put(declared=True, pipeline="other", input="2")) == []
 
         [after] = db.ask(schedules.all())
         assert (after.cron, after.pipeline, after.input) == ("0 5 * * *", "tidy", before.input)

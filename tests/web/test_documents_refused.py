@@ -141,14 +141,14 @@ def test_a_caller_who_goes_away_at_the_last_moment_leaves_nothing(
 class Full(FolderBlobs):
     """A folder on a disk that is full."""
 
-    def _begin(self) -> None:  # type: ignore[override]
+    def _parts(self) -> None:  # type: ignore[override]
         raise OSError(errno.ENOSPC, "No space left on device")
 
 
 class Gone(FolderBlobs):
     """A folder on a disk that went away."""
 
-    def _begin(self) -> None:  # type: ignore[override]
+    def _parts(self) -> None:  # type: ignore[override]
         raise OSError(errno.EIO, "Input/output error")
 
 

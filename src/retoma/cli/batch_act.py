@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
-from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from retoma.cli import batch_view, door, show
+from retoma.cli import batch_view, door, show, values
 
 if TYPE_CHECKING:
     from retoma.app import Retoma
@@ -25,17 +24,6 @@ def label(text: str) -> tuple[str, str]:
     if not name or not equals:
         raise click.BadParameter(f"{text!r} is not a label; write name=value.")
     return name, value
-
-
-def amount(text: str) -> Decimal:
-    """Money, with a point before the cents."""
-    try:
-        found = Decimal(text)
-    except InvalidOperation:
-        found = Decimal("NaN")
-    if not found.is_finite():
-        raise click.BadParameter(f"{text!r} is not an amount; write a number such as 5 or 2.50.")
-    return found
 
 
 def configuration(file: Path) -> dict[str, Any]:
@@ -242,7 +230,7 @@ def _agreed(found: Plan, *, other: bool) -> bool:
 @click.option(
     "--stall-seconds", type=click.FloatRange(0, min_open=True), metavar="S", help="How long nothing may move."
 )
-@click.option("--budget", type=amount, metavar="US$", help="What it may cost in all.")
+@click.option("--budget", type=values.money, metavar="US$", help="What it may cost in all.")
 @click.option("--label", "labels", type=label, multiple=True, metavar="K=V", help="Set a label; may be repeated.")
 def change(id: int, labels: tuple[tuple[str, str], ...], **changes: Any) -> None:
     """Give a batch another name, limit, budget or label."""

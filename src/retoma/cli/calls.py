@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -41,6 +41,7 @@ _SPEND: show.Columns[Spend] = {
     "reused": lambda spend: spend.reused,
     "useful US$": lambda spend: _money(spend.useful),
     "again US$": lambda spend: _money(spend.again),
+    "lost US$": lambda spend: _money(spend.lost),
     "in doubt US$": lambda spend: _money(spend.doubtful),
     "tokens in": lambda spend: spend.input_tokens,
     "tokens out": lambda spend: spend.output_tokens,
@@ -79,17 +80,18 @@ def calls() -> None:
 @click.option("--batch", type=int, metavar="ID")
 @click.option("--state", type=click.Choice(["open", "answered", "failed", "doubtful"]))
 @click.option("--provider")
+@click.option("--before", type=click.IntRange(1), metavar="ID", help="Only calls older than this one: the next page.")
 @click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True)
 @show.as_json
-def list_calls(
-    *, job: int | None, batch: int | None, state: str | None, provider: str | None, limit: int, as_json: bool
-) -> None:
+def list_calls(*, as_json: bool, **wanted: Any) -> None:
     """List calls, the newest first."""
-    found = door.ask(lambda app: app.calls(job=job, batch=batch, state=state, provider=provider, limit=limit))
+    found = door.ask(lambda app: app.calls(**wanted))
     if as_json:
         show.print_json(found)
-    else:
-        show.table(found, _CALL, nothing="No provider was asked for anything.")
+        return
+    show.table(found, _CALL, nothing="No provider was asked for anything.")
+    if show.in_terminal() and len(found) == wanted["limit"]:
+        show.talk(f"There may be more: --before {found[-1].id}")
 
 
 @calls.command("show")
@@ -135,16 +137,20 @@ def list_prices(*, as_json: bool) -> None:
 @prices.command("set")
 @click.argument("provider")
 @click.argument("model")
-@click.option("--input", "given", type=Decimal, default=Decimal(0), help="US dollars per million tokens in.")
-@click.option("--cached", type=Decimal, help="The same for cached tokens; as the others unless said.")
-@click.option("--output", type=Decimal, default=Decimal(0), help="US dollars per million tokens out.")
-@click.option("--unit", type=Decimal, default=Decimal(0), help="US dollars per page, search or image.")
-def set_price(
-    provider: str, model: str, given: Decimal, cached: Decimal | None, output: Decimal, unit: Decimal
-) -> None:
+@click.option("--input", "given", type=values.money, default="0", help="US dollars per million tokens in.")
+@click.option("--cached", type=values.money, help="The same for cached tokens; as the others unless said.")
+@click.option("--output", type=values.money, default="0", help="US dollars per million tokens out.")
+@click.option("--unit", type=values.money, default="0", help="US dollars per page, search or image.")
+@click.option(
+    "--since", type=values.day, metavar="DAY", help="From that day on, such as 2026-01-31; today unless said."
+)
+def set_price(provider: str, model: str, given: Decimal, **more: Any) -> None:
     """Say what a model costs from today on. Calls that were made keep what they cost."""
-    price = door.ask(lambda app: app.set_price(provider, model, input=given, cached=cached, output=output, unit=unit))
-    show.talk(f"{price.provider}/{price.model} costs {price.input} in and {price.output} out per million tokens.")
+    price = door.ask(lambda app: app.set_price(provider, model, input=given, **more))
+    show.talk(
+        f"{price.provider}/{price.model} costs {price.input} in and {price.output} out per million tokens, "
+        f"since {price.since}."
+    )
 
 
 @click.group()

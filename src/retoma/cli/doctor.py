@@ -5,17 +5,17 @@ from __future__ import annotations
 import asyncio
 import shutil
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 import click
 
 from retoma.cli import door, show
+from retoma.cli.schedule import unserved
 
 if TYPE_CHECKING:
-    from retoma.model import Health
+    from retoma.model import Health, Schedule
     from retoma.pipelines.vectors import Extension
     from retoma.settings import Settings
 
@@ -108,11 +108,15 @@ async def _examine(settings: Settings) -> list[Finding]:
             return [red("version", error.message, error.next)]
         except RetomaError as error:
             return [red("database", error.message, error.next)]
-        findings.append(green("schema", f"revision {status.current}, as this version needs"))
+        needs = (
+            f"newer than this version needs ({status.head}), and serves it" if status.newer else "as this version needs"
+        )
+        findings.append(green("schema", f"revision {status.current}, {needs}"))
         async with Retoma(settings=settings) as app:
             from retoma.pipelines import vectors
 
-            return [*findings, *judge(await app.health(), settings), _vectors(await vectors.pgvector(app))]
+            seen = [*findings, *judge(await app.health(), settings), _vectors(await vectors.pgvector(app))]
+            return [*seen, *_schedules(await unserved(app))]
     finally:
         if server is not None:
             server.release()
@@ -121,8 +125,9 @@ async def _examine(settings: Settings) -> list[Finding]:
 def _place(url: str, source: str | None, settings: Settings) -> Finding:
     if source is not None:
         return green("database", f"embedded in {settings.home}, programs from {source}")
-    parts = urlsplit(url)
-    return green("database", f"{parts.hostname or 'localhost'}:{parts.port or 5432}{parts.path} answers")
+    from retoma.database import place
+
+    return green("database", f"{place(url)} answers")
 
 
 def judge(health: Health, settings: Settings) -> Iterator[Finding]:
@@ -150,6 +155,16 @@ def _vectors(extension: Extension | None) -> Finding:
             "create them as docs/pipelines/embeddings.md has it.",
         )
     return green("vectors", f"pgvector {version} with HNSW")
+
+
+def _schedules(lost: Sequence[Schedule]) -> Iterator[Finding]:
+    if lost:
+        told = ", ".join(f"{each.name} (pipeline {each.pipeline})" for each in lost)
+        yield amber(
+            "schedules",
+            f"no worker serves {told}: their jobs wait",
+            f"start a worker whose program has it, or 'retoma schedule remove {lost[0].name}'.",
+        )
 
 
 def _durable(health: Health) -> Finding:

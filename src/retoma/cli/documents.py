@@ -212,13 +212,6 @@ def remove(id: UUID, reference: str | None, *, yes: bool) -> None:
 
 def _ask(reference: str | None, question: Callable[[Documents], Awaitable[T]]) -> T:
     """The answer to *question*, put to the program's own app: it knows where files are kept and who embeds."""
-    from retoma.find import find_app
     from retoma.pipelines.documents.library import Documents
 
-    door.settings()  # says where a database is made, when one is
-
-    async def asked() -> T:
-        async with find_app(door.reference_of(reference)) as app:
-            return await question(Documents(app))
-
-    return asyncio.run(asked())
+    return door.ask_program(reference, lambda app: question(Documents(app)))

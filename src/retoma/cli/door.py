@@ -47,6 +47,23 @@ def ask(question: Callable[[Retoma], Awaitable[T]]) -> T:
     return asyncio.run(asked())
 
 
+def ask_program(reference: str | None, question: Callable[[Retoma], Awaitable[T]]) -> T:
+    """The answer to *question*, put to the program's own app: it knows its pipelines and its providers."""
+    from retoma.find import find_app
+    from retoma.providers.choose import close
+
+    settings()  # says where a database is made, when one is
+
+    async def asked() -> T:
+        async with find_app(reference_of(reference)) as app:
+            try:
+                return await question(app)
+            finally:
+                await close(app.front.known)
+
+    return asyncio.run(asked())
+
+
 def reference_of(given: str | None) -> str:
     """Where the program is: on the command line, else in RETOMA_APP, else the ready pipelines are it."""
     from retoma.settings import Settings

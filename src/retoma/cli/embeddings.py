@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sys
 from collections.abc import Awaitable, Callable, Iterator
@@ -192,13 +191,6 @@ def show_one(source_type: str, source_id: str, organisation: str, site: str, *, 
 
 def _ask(reference: str | None, question: Callable[[Embeddings], Awaitable[T]]) -> T:
     """The answer to *question*, put to the program's own app: it knows who embeds."""
-    from retoma.find import find_app
     from retoma.pipelines.embeddings.library import Embeddings
 
-    door.settings()  # says where a database is made, when one is
-
-    async def asked() -> T:
-        async with find_app(door.reference_of(reference)) as app:
-            return await question(Embeddings(app))
-
-    return asyncio.run(asked())
+    return door.ask_program(reference, lambda app: question(Embeddings(app)))

@@ -122,13 +122,13 @@ def retry(ids: tuple[int, ...], pipeline: str | None, attempts: int | None, *, a
     if bool(ids) == all_failed or (pipeline and not all_failed):
         raise click.UsageError("Name jobs by their ids, or say --all-failed (and perhaps --pipeline), not both.")
 
-    async def ask(app: Retoma) -> int:
-        chosen = [each.id for each in await _every(app, state="failed", pipeline=pipeline)] if all_failed else ids
-        if not chosen:
+    if all_failed:
+        again = door.ask(lambda app: app.retry_all_failed(pipeline=pipeline, attempts=attempts))
+        click.echo("".join(f"{each}\tqueued\n" for each in again), nl=False)
+        if not again:
             show.talk("No such job has failed.")
-        return await _each(chosen, lambda one: app.retry(one, attempts=attempts))
-
-    _leave(door.ask(ask))
+    else:
+        _leave(door.ask(lambda app: _each(ids, lambda one: app.retry(one, attempts=attempts))))
 
 
 @job.command()
@@ -175,10 +175,11 @@ def export(state: str | None, pipeline: str | None, output: Path | None) -> None
 
 async def _every(app: Retoma, **wanted: Any) -> Sequence[Job]:
     """All such jobs, newest first, page by page."""
-    found: Sequence[Job] = []
-    while page := await app.jobs(**wanted, before=found[-1].id if found else None, limit=1000):
-        found = [*found, *page]
-    return found
+    found: Sequence[Job] = ()
+    pages = []
+    while found := await app.jobs(**wanted, before=found[-1].id if found else None, limit=1000):
+        pages.append(found)
+    return [each for page in pages for each in page]
 
 
 async def _each(ids: Sequence[int], act: Callable[[int], Any]) -> int:

@@ -9,6 +9,9 @@ import click
 from retoma.cli import door, show
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from retoma.app import Retoma
     from retoma.model import Schedule
 
 _SCHEDULE: show.Columns[Schedule] = {
@@ -23,6 +26,13 @@ _SCHEDULE: show.Columns[Schedule] = {
 _name = click.argument("name")
 
 
+async def unserved(app: Retoma) -> Sequence[Schedule]:
+    """The schedules that do not rest and whose jobs none of those who work now would take."""
+    served = {name for worker in await app.workers() if worker.alive for name in worker.pipelines}
+    found = [each for each in await app.schedules() if not each.paused_at and each.pipeline not in served]
+    return found if served else []  # when nobody works, it is not the schedules that are wrong
+
+
 @click.group()
 def schedule() -> None:
     """Schedules: jobs that come back by the clock. Programs make them, with app.schedule."""
@@ -32,18 +42,39 @@ def schedule() -> None:
 @show.as_json
 def list(*, as_json: bool) -> None:
     """List the schedules, by name."""
-    found = door.ask(lambda app: app.schedules())
+
+    async def look(app: Retoma) -> tuple[Sequence[Schedule], Sequence[Schedule]]:
+        return await app.schedules(), await unserved(app)
+
+    found, lost = door.ask(look)
     if as_json:
         show.print_json(found)
     else:
         show.table(found, _SCHEDULE, nothing="There is no schedule.")
+    for each in lost:
+        _warn(each)
 
 
 @schedule.command()
 @_name
 def run(name: str) -> None:
     """Queue a schedule's job now; its clock goes on as it was. The job's id is printed."""
-    click.echo(door.ask(lambda app: app.run_schedule(name)))
+
+    async def ask(app: Retoma) -> tuple[int, Sequence[Schedule]]:
+        return await app.run_schedule(name), await unserved(app)
+
+    job, lost = door.ask(ask)
+    click.echo(job)
+    for each in lost:
+        if each.name == name:
+            _warn(each)
+
+
+def _warn(schedule: Schedule) -> None:
+    show.talk(
+        f"No worker serves pipeline {schedule.pipeline} of schedule {schedule.name}: its jobs wait. "
+        f"Start one whose program has it, or 'retoma schedule remove {schedule.name}'."
+    )
 
 
 @schedule.command()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from datetime import timedelta
+from datetime import date, timedelta
+from decimal import Decimal
 from typing import Any
 
 import click
@@ -18,6 +19,21 @@ def duration(text: str) -> timedelta:
     if not written:
         raise click.BadParameter(f"{text!r} is not a length of time; write 90s, 15m, 2h, 30d or 4w.")
     return timedelta(**{_UNITS[written[2]]: float(written[1])})
+
+
+def day(text: str) -> date:
+    """A day: 2026-01-31."""
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is not a day; write it as 2026-01-31.") from None
+
+
+def money(text: str) -> Decimal:
+    """An amount: 0.15."""
+    if not re.fullmatch(r"\d{1,12}(\.\d{1,12})?", text.strip()):
+        raise click.BadParameter(f"{text!r} is not an amount; write a number such as 5 or 2.50.")
+    return Decimal(text.strip())
 
 
 def json_value(text: str) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
+import time
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,8 @@ from retoma.cli import door, show
 if TYPE_CHECKING:
     from retoma.app import Retoma
     from retoma.watchdog import Watchdog
+
+_SLACK = 1.0  # seconds
 
 
 @click.command()
@@ -68,11 +71,28 @@ async def _round(app: Retoma) -> None:
     rounds = _rounds(app)
     forget = listen(count)
     try:
-        for duty in (rounds.sweep, rounds.look_after, rounds.fire, rounds.mend):
+        await rounds.sweep()
+        await _outwait_grace(app, rounds)
+        for duty in (rounds.look_after, rounds.fire, rounds.mend):
             await duty()
     finally:
         forget()
     show.fields(did)
+
+
+async def _outwait_grace(app: Retoma, rounds: Watchdog) -> None:
+    """Who fell silent has one lease to come back when the server has just started, as an embedded one has that nobody
+    else uses; a round that did not wait for it would never take anything back there.
+    """
+    silent = [each for each in await app.workers() if not each.alive]
+    if not silent:
+        return
+    grace = max(app.settings.lease_seconds, *(each.lease_seconds for each in silent))
+    show.talk(f"The database has just come back: workers that fell silent have up to {grace:g} s to do so. Waiting.")
+    until = time.monotonic() + grace + _SLACK
+    while time.monotonic() < until and not all(each.alive for each in await app.workers()):
+        await asyncio.sleep(_SLACK)
+        await rounds.sweep()
 
 
 async def _watch(app: Retoma, seconds: float) -> None:

@@ -75,6 +75,8 @@ def _api(port: int | None) -> Callable[[Retoma], AbstractAsyncContextManager[Non
             listening = web.listen("127.0.0.1", 0)
         with listening:
             show.talk(f"The API is at {web.url_of(listening)}/api/v1. {await web.guard(app, listening)}")
+            for line in web.pages_of(app, listening):
+                show.talk(line)
             async with web.served(app, listening):
                 yield
 
@@ -96,6 +98,7 @@ async def _work(
     queues = [name.strip() for name in (options.pop("queues") or "").split(",") if name.strip()]
     label = options["label"] or settings.worker_label
     found = app.worker(**options, queues=queues or None, reference=reference)
+    _doubt(app, reference, queues)
     log_to_stderr(level=settings.log_level, format=settings.log_format, label=label)
     await app.open(upgrade=upgrade)
     try:
@@ -105,6 +108,16 @@ async def _work(
             await found.run()
     finally:
         await app.close()
+
+
+def _doubt(app: Retoma, reference: str, queues: list[str]) -> None:
+    """Say so when a queue is none of the program's: that may be a slip, or meant for jobs queued there by name."""
+    known = {app.front.pipelines[name].queue for name in app.front.own}
+    if strange := [name for name in queues if name not in known]:
+        show.talk(
+            f"No pipeline of {reference} has the queue {', '.join(strange)}; there only jobs that were queued with "
+            f"queue= are worked on. Its own queues are {', '.join(sorted(known)) or 'none'}."
+        )
 
 
 def _greet(app: Retoma, reference: str, queues: list[str], label: str) -> None:

@@ -1,7 +1,7 @@
 """Documents read by Azure Document Intelligence: handed in, then asked for until they are done.
 
-What was handed in is paid. Between *submit* and *result* lies a text that can be kept, so that a crash in between
-asks for the same result again instead of paying for another.
+What was handed in is paid. Between *submit* and *look* lies a text that can be kept, so that a crash in between looks
+for the same result instead of paying for another.
 """
 
 from __future__ import annotations
@@ -19,15 +19,17 @@ from azure.core.rest import HttpRequest
 from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
 
-from retoma.providers import Extraction, Field, Page, ProviderError, Table, Usage
+from retoma.providers import Extraction, Field, Page, ProviderError, RequestRejected, Table, Usage
 from retoma.providers.azure import OPTIONS, AzureLine, azure_reply
 from retoma.providers.http import Reply, read, rejected, unreadable
+from retoma.providers.later import Pending, ResultLost
 
 VERSION = "2024-11-30"
 KINDS = frozenset({"pdf", "jpeg", "jpg", "png", "bmp", "tiff", "heif", "docx", "xlsx", "pptx", "html"})
 
 _OPERATION = re.compile(r"documentModels/[\w.~-]+/analyzeResults/[\w-]+\?api-version=[\w-]+")
 _BLAMED = ("Invalid", "Unsupported", "Content", "NotFound")  # how the codes begin that blame the document
+_GONE = (404, 410)
 
 
 class AzureExtractor:
@@ -38,6 +40,7 @@ class AzureExtractor:
     """
 
     provider = "azure-documents"
+    kept_seconds = 24 * 3600.0  # as the service promises
 
     def __init__(
         self,
@@ -59,10 +62,13 @@ class AzureExtractor:
         self.account = self._line.account
 
     async def extract(self, file: Path, *, kind: str, timeout: float) -> Extraction:
-        """What *file* says. After a crash it is paid again: to avoid that, keep what *submit* gives."""
+        """What *file* says, waited for. After a crash it is paid again: ``run.extract`` keeps what *submit* gives."""
 
         async def say(client: DocumentIntelligenceClient) -> Extraction:
-            return await self._result(client, await self._submit(client, file, kind))
+            operation = await self._submit(client, file, kind)
+            while isinstance(found := await self._look(client, operation), Pending):
+                await asyncio.sleep(found.seconds)
+            return found
 
         return await self._line.ask(say, timeout=timeout)
 
@@ -70,12 +76,12 @@ class AzureExtractor:
         """Hand *file* in; what comes back leads to its result, for a day."""
         return await self._line.ask(lambda client: self._submit(client, file, kind), timeout=timeout)
 
-    async def result(self, operation: str, *, timeout: float) -> Extraction:
-        """What the document says that was handed in as *operation*; asking again costs nothing."""
+    async def look(self, operation: str, *, timeout: float) -> Extraction | Pending:
+        """What the document says that was handed in as *operation*, if it was read by now; a look costs nothing."""
         # Of our own address only: the key goes along.
         if not _OPERATION.fullmatch(operation):
             raise rejected(self.provider, f"{operation[:80]!r} is not what submit() gave.")
-        return await self._line.ask(lambda client: self._result(client, operation), timeout=timeout)
+        return await self._line.ask(lambda client: self._look(client, operation), timeout=timeout)
 
     async def aclose(self) -> None:
         await self._line.close()
@@ -103,18 +109,27 @@ class AzureExtractor:
             content=BytesIO(content),  # bytes would be sent in one go, and the event loop would wait for them
         )
 
-    async def _result(self, client: DocumentIntelligenceClient, operation: str) -> Extraction:
-        while True:
+    async def _look(self, client: DocumentIntelligenceClient, operation: str) -> Extraction | Pending:
+        try:
             reply = await self._send(client, HttpRequest("GET", operation), expected=200)
-            analysis = read(_Analysis, reply.body, provider=self.provider)
-            match analysis:
-                case _Analysis(status="succeeded", analyze_result=_Result() as result):
-                    return _extraction(result, raw=reply.body)
-                case _Analysis(status="succeeded"):
-                    raise unreadable(self.provider, reply.body, "it succeeded without a result")
-                case _Analysis(status="failed", error=error):
-                    raise self._failed(error or _Error())
-            await asyncio.sleep(self._pause if reply.retry_after is None else reply.retry_after)
+        except RequestRejected as error:
+            if error.status not in _GONE:
+                error.paid = None  # the look was refused, and the document was handed in
+                raise
+            lost = self._lost(error.message, error.status)
+        else:
+            return self._read(reply)
+        raise lost
+
+    def _read(self, reply: Reply) -> Extraction | Pending:
+        match read(_Analysis, reply.body, provider=self.provider):
+            case _Analysis(status="succeeded", analyze_result=_Result() as result):
+                return _extraction(result, raw=reply.body)
+            case _Analysis(status="succeeded"):
+                raise unreadable(self.provider, reply.body, "it succeeded without a result")
+            case _Analysis(status="failed", error=error):
+                raise self._failed(error or _Error())
+        return Pending(seconds=self._pause if reply.retry_after is None else reply.retry_after)
 
     async def _send(self, client: DocumentIntelligenceClient, request: HttpRequest, *, expected: int) -> Reply:
         # As a stream, for else the SDK reads the JSON itself, and fails where the body should be kept.
@@ -127,7 +142,12 @@ class AzureExtractor:
 
     def _failed(self, error: _Error) -> ProviderError:
         blamed = any(each.code.startswith(_BLAMED) for each in (error, error.innererror) if each)
-        return self._line.failure(Reply(422 if blamed else 500, {}, error.model_dump_json()))
+        failed = self._line.failure(Reply(422 if blamed else 500, {}, error.model_dump_json()))
+        return failed if blamed else self._lost(failed.message, failed.status)
+
+    def _lost(self, message: str, status: int | None) -> ResultLost:
+        next = "It may have been billed. Hand the document in again."
+        return ResultLost(message, next=next, provider=self.provider, status=status)
 
 
 def _extraction(result: _Result, *, raw: str) -> Extraction:

@@ -5,9 +5,11 @@ Nothing is asked of anybody here, and only what is chosen is imported.
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -138,6 +140,8 @@ S3_BLOBS = Maker(
     takes={"token": "AWS_SESSION_TOKEN", "region": "AWS_REGION", "endpoint": "AWS_ENDPOINT_URL"},
 )
 
+_CLOSING = 2.0  # seconds that a provider may take to close its connections
+
 # Settings that are more than a text, and what they are.
 _READERS: dict[str, tuple[Callable[[str], Any], str]] = {
     "RETOMA_EMBEDDER_DIMENSIONS": (int, "a whole number"),
@@ -165,10 +169,12 @@ def providers_from(settings: Mapping[str, str] | None = None) -> dict[type[Any],
 
 
 async def close(providers: Mapping[type[Any], Any]) -> None:
-    """Close the connections of every provider that has any."""
-    for provider in providers.values():
+    """Close the connections of every provider that has any; one that cannot does not hold up the others."""
+    for provider in {id(each): each for each in providers.values()}.values():
         if hasattr(provider, "aclose"):
-            await provider.aclose()
+            with suppress(Exception):
+                async with asyncio.timeout(_CLOSING):
+                    await provider.aclose()
 
 
 def _chosen(setting: str, default: str, makers: Mapping[str, Maker | None], given: Mapping[str, str]) -> Any:

@@ -71,11 +71,18 @@ class S3Blobs:
         """Store *content*; all of it or nothing, refused when longer than *most* bytes."""
         checked(name, provider=self.provider)
         measured = Measured(content, name=name, most=most, provider=self.provider)
+        parts = measured.blocks(_PART)
+        first, second = await anext(parts), await anext(parts, None)
+        if second is None:
+            # One request instead of three, and one that cannot stay in the bucket half done.
+            await self._line.ask(lambda store: store.put_async(name, first, use_multipart=False), timeout=LONGEST)
+            return measured.blob
         # No time-out for the whole: how long it takes is up to who gives the content. One part at a time: an
         # upload that is called off while a part is on its way may stay in the bucket half done.
+        whole = _joined([first, second], parts)
         try:
             await self._line.ask(
-                lambda store: store.put_async(name, measured, chunk_size=_PART, max_concurrency=1), timeout=None
+                lambda store: store.put_async(name, whole, chunk_size=_PART, max_concurrency=1), timeout=None
             )
         except ProviderError as error:
             if measured.broken is None or measured.broken is error:
@@ -116,6 +123,13 @@ class S3Blobs:
         except FileNotFoundError:
             return False
         return True
+
+
+async def _joined(first: list[bytes], rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    while first:
+        yield first.pop(0)
+    async for each in rest:
+        yield each
 
 
 class _S3Line(Line[S3Store]):

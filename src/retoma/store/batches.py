@@ -96,8 +96,8 @@ def size(id: int) -> Query[tuple[int, int]]:
     return Query(SQL["size"], lambda jobs, waiting: (jobs, waiting), {"id": id})
 
 
-def pause(id: int, *, reason: str) -> Query[int]:
-    return Query(SQL["pause"], _id, {"id": id, "reason": reason})
+def pause(id: int, *, reason: str, needed: Decimal | None = None) -> Query[int]:
+    return Query(SQL["pause"], _id, {"id": id, "reason": reason, "needed": needed})
 
 
 def resume(id: int, *, epoch: int | None, max_resumes: int | None, by: str) -> Query[tuple[int, str]]:

@@ -20,9 +20,10 @@ class Intent:
     key: str
     provider: str
     model: str
-    job_id: int
-    fence: int
-    worker_id: int
+    job_id: int | None
+    """None when no job asks."""
+    fence: int | None
+    worker_id: int | None
     step: str
     kind: str
     request: str
@@ -30,6 +31,8 @@ class Intent:
     reuse: bool
     patience: float
     """Seconds for which those who ask the same wait for its answer."""
+    kept: float = 0.0
+    """Seconds for which the result of what was handed in can be looked for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,12 +69,24 @@ def open(intent: Intent) -> Query[Opened]:
         "reserved": intent.reserved,
         "reuse": intent.reuse,
         "patience": intent.patience,
+        "kept": intent.kept,
     }
     return Query(SQL["open"], Opened, params)
 
 
 def withdraw(id: int) -> Query[int]:
     return Query(SQL["withdraw"], _id, {"id": id})
+
+
+def accept(id: int, operation: str) -> Query[int]:
+    return Query(SQL["accept"], _id, {"id": id, "request_id": operation})
+
+
+def rest(
+    id: int, *, worker_id: int, status: int | None = None, error: str | None = None, text: str | None = None
+) -> Query[int]:
+    """*error* is why its result was not found, *text* what came in its place."""
+    return Query(SQL["rest"], _id, {"id": id, "worker_id": worker_id, "status": status, "error": error, "text": text})
 
 
 def answer(id: int, settled: Settled) -> Query[int]:
@@ -117,6 +132,10 @@ def page(
         "limit": limit,
     }
     return Query(SQL["page"], Call, params)
+
+
+def abandon(*, limit: int = 500) -> Query[int]:
+    return Query(SQL["abandon"], _id, {"limit": limit})
 
 
 def spend(by: str, *, batch_id: int | None = None, since: datetime | None = None) -> Query[Spend]:

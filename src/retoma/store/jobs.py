@@ -8,13 +8,19 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from retoma.model import Claim, Ended, Job, Receipt, Recovered
+from retoma.model import Claim, Ended, Job, JobState, Receipt, Recovered
 from retoma.query import Query, array, load
 
 SQL = load("retoma.store.queries", "jobs.sql")
 
 MOST_CRASHES = 3
 """A job that has taken its executor down this often is quarantined."""
+
+ALONE_FROM = MOST_CRASHES - 1
+"""A job that was there this often when an executor died runs alone, so that the last crash leaves no doubt."""
+
+MOST_OUTAGES = 20
+"""How often a job may be handed back at no cost because the database went away under it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,9 +54,27 @@ def enqueue(
     keys: Sequence[str | None],
     lanes: Sequence[str | None],
     *,
+    correlation_ids: Sequence[str | None] = (),
     notify: bool,
 ) -> Query[Receipt]:
-    params = {
+    """*correlation_ids* where each job has its own, instead of the order's."""
+    params = _ordered(order) | {
+        "inputs": array(inputs),
+        "keys": array(keys),
+        "lanes": array(lanes),
+        "correlation_ids": array(correlation_ids),
+        "notify": notify,
+    }
+    return Query(SQL["enqueue"], Receipt, params)
+
+
+def enqueue_one(order: Order, input: str, key: str | None, lane: str | None, *, notify: bool) -> Query[Receipt]:
+    params = _ordered(order) | {"input": input, "key": key, "lane": lane, "notify": notify}
+    return Query(SQL["enqueue_one"], _receipt, params, often=True)
+
+
+def _ordered(order: Order) -> dict[str, Any]:
+    return {
         "pipeline": order.pipeline,
         "queue": order.queue,
         "batch_id": order.batch_id,
@@ -62,12 +86,11 @@ def enqueue(
         "timeout": order.timeout,
         "correlation_id": order.correlation_id,
         "traceparent": order.traceparent,
-        "inputs": array(inputs),
-        "keys": array(keys),
-        "lanes": array(lanes),
-        "notify": notify,
     }
-    return Query(SQL["enqueue"], Receipt, params)
+
+
+def _receipt(id: int, key: str | None, state: JobState, new: bool, *_: object) -> Receipt:
+    return Receipt(id, key, state, new)
 
 
 def by_keys(order: Order, keys: Sequence[str]) -> Query[Receipt]:
@@ -83,7 +106,9 @@ def claim(
     limit: int,
     token: UUID,
     after_lane: int,
+    suspects: bool = False,
 ) -> Query[Claim]:
+    """*suspects* are the jobs that must run alone; a claim takes them, or the others."""
     params = {
         "worker_id": worker_id,
         "queues": list(queues),
@@ -91,8 +116,15 @@ def claim(
         "limit": limit,
         "claim_token": token,
         "after_lane": after_lane,
+        "suspects": suspects,
+        "alone_from": ALONE_FROM,
     }
     return Query(SQL["claim"], Claim, params)
+
+
+def suspects(queues: Sequence[str], pipelines: Sequence[str]) -> Query[str]:
+    params = {"queues": list(queues), "pipelines": list(pipelines), "alone_from": ALONE_FROM}
+    return Query(SQL["suspects"], str, params)
 
 
 def following_lane(after: int, rows: Sequence[Claim]) -> int:
@@ -129,6 +161,7 @@ def _said(worker_id: int, endings: Sequence[Ended]) -> dict[str, Any]:
         "steps": array([each.step for each in endings]),
         "signals": array([each.signals for each in endings]),
         "seconds": array([each.seconds for each in endings]),
+        "most_outages": MOST_OUTAGES,
     }
 
 
@@ -150,6 +183,7 @@ class Blame:
     step: str | None = None
     delay: float = 0.0
     seconds: float | None = None
+    again: bool = True
 
 
 def bury(
@@ -168,6 +202,7 @@ def bury(
         "delays": [each.delay for each in blamed],
         "steps": [each.step for each in blamed],
         "seconds": [each.seconds for each in blamed],
+        "again": [each.again for each in blamed],
         "reason": reason,
         "error": error,
         "signal": signal,
@@ -233,6 +268,10 @@ def page(
         "limit": limit,
     }
     return Query(SQL["page"], Job, params)
+
+
+def failed(*, pipeline: str | None, after: int, limit: int = 1000) -> Query[int]:
+    return Query(SQL["failed"], _id, {"pipeline": pipeline, "after": after, "limit": limit})
 
 
 def prune(older_than: float, *, limit: int = 1000) -> Query[int]:

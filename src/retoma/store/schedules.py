@@ -30,7 +30,7 @@ def put(
     max_attempts: int,
     timeout: float,
     next_run_at: datetime,
-    keep: bool = False,
+    declared: bool = False,
 ) -> Query[str]:
     params = {
         "name": name,
@@ -43,7 +43,7 @@ def put(
         "max_attempts": max_attempts,
         "timeout": timeout,
         "next_run_at": next_run_at,
-        "keep": keep,
+        "declared": declared,
     }
     return Query(SQL["put"], _name, params)
 

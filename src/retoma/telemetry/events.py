@@ -178,6 +178,16 @@ class ScheduleUnreadable(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduleKept(Event):
+    """A program declares another time for a schedule than it has; it stays, for somebody may have changed it."""
+
+    weight: ClassVar[str] = "warning"
+    schedule: str
+    cron: str
+    declared: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HintsUnheard(Event):
     """Notifications do not arrive here; the worker looks every *poll* seconds instead."""
 

@@ -13,12 +13,15 @@ import orjson
 from pydantic_core import PydanticSerializationError, to_json
 
 from retoma.attempt import attempt as attempt_once
+from retoma.call import Request
+from retoma.desk import Errand
 from retoma.endings import Review, ending_in
 from retoma.errors import ConfigurationError
 from retoma.fingerprints import checksum
 from retoma.isolate import Isolated
 from retoma.model import Claim, Ended, NewCheckpoint, Saved
 from retoma.pipeline import Pipeline
+from retoma.providers.later import Pending
 from retoma.run import Run
 from retoma.steps import AsyncConnection, Steps, SyncConnection
 from retoma.sync_run import SyncRun
@@ -181,7 +184,7 @@ class _Nobody:
 
     def before_step(self, name: str) -> None: ...
 
-    def after_step(self) -> None: ...
+    def after_step(self, name: str) -> None: ...
 
 
 class _Notebook:
@@ -236,6 +239,12 @@ class _Straight:
 
     async def call(self, _claim: Claim, _step: str, _request: object, send: Callable[[], Awaitable[Any]]) -> Any:
         return await send()
+
+    async def fetch(self, _claim: Claim, _step: str, request: Request, errand: Errand) -> Any:
+        operation = await errand.submit()
+        while isinstance(found := await errand.look(operation, request.timeout), Pending):
+            await asyncio.sleep(found.seconds)
+        return found
 
 
 class _Steps(Steps):

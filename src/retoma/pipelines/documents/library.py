@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import TypeVar
 from uuid import UUID
 
@@ -99,7 +99,14 @@ class Documents:
     async def open(self, id: UUID) -> AsyncIterator[tuple[Document, AsyncIterator[bytes]]]:
         """The document and the file as it was sent, in pieces."""
         document = await self.get(id)
-        async with self.files.blobs.open(document.blob) as pieces:
+        async with AsyncExitStack() as stack:
+            try:
+                pieces = await stack.enter_async_context(self.files.blobs.open(document.blob))
+            except NotFound:  # its name in the store is nobody's business
+                raise NotFound(
+                    f"The file of {document.filename} is not in the store any more.",
+                    next="Send it again; what was read from it is still there.",
+                ) from None
             yield document, pieces
 
     async def search(self, text: str, *, limit: int = 10) -> list[Found]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from retoma.scratch import named
 
 _WIDTH = 256
 _BEGAN, _MARK = 0, _WIDTH
@@ -58,5 +59,5 @@ class Trail:
 @contextmanager
 def trail() -> Iterator[Trail]:
     """A trail that is swept away at the end."""
-    with tempfile.NamedTemporaryFile(prefix="retoma-trail-") as file:
+    with named() as file:
         yield Trail(file.name)

@@ -99,13 +99,21 @@ select count(*)::integer as jobs, count(*) filter (where job.state = 'queued')::
  where job.batch_id = %(id)s::bigint;
 
 -- name: pause
--- Nobody takes its jobs any more; those that run go back after the step at hand, with the next heartbeat.
+-- Nobody takes its jobs any more; those that run go back after the step at hand, with the next heartbeat. With an amount
+-- that is needed, only when the budget would not cover it even if nothing that is under way were billed; whoever asks
+-- that holds the batch, so that the calls stand still.
 with wanted as materialized (
     select batch.id, batch.lane_id, batch.state, batch.event_seq
       from retoma.batches as batch
      where batch.id = %(id)s::bigint
        and batch.sealed_at is not null
        and batch.state in ('queued', 'running', 'stalled')
+       and (%(needed)s::numeric is null
+            or batch.spent + batch.reserved + %(needed)s::numeric
+               - (select coalesce(sum(call.reserved), 0)
+                    from retoma.calls as call
+                   where call.batch_id = batch.id
+                     and call.state = 'open') > batch.budget)
        for no key update
 ),
 paused as (

@@ -2,15 +2,20 @@
 
 -- name: open
 -- One statement decides: an equal request that was answered is given back; one that somebody else has under way is
--- waited for; else the intent is written, if the job is still ours and its batch can pay. Two who come at the very same
--- moment are told apart by the index one_asks_and_others_wait: the second fails whole, and looks again. Intents whose
--- worker is gone, or that an earlier attempt left, are in doubt. The purse is locked before calls, here and below.
+-- waited for; one that was handed in, and whose result nobody looks for any more, is taken over with its operation;
+-- else the intent is written, if the job is still ours (or no job asks) and its batch can pay. Two who come at the very
+-- same moment are told apart by the index one_asks_and_others_wait: the second fails whole, and looks again. Other
+-- intents whose worker is gone, or that an earlier attempt left, are in doubt. The purse is locked before calls, here
+-- and below.
 with mine as materialized (
     select job.id, job.batch_id
       from retoma.jobs as job
      where job.id = %(job_id)s::bigint
        and job.fence = %(fence)s::bigint
        and job.worker_id = %(worker_id)s::bigint
+     union all
+    select null, null
+     where %(job_id)s::bigint is null
 ),
 known as materialized (
     select call.id
@@ -23,8 +28,11 @@ known as materialized (
      limit 1
 ),
 asked as materialized (
-    select call.id, call.worker_id, call.job_id = %(job_id)s::bigint and call.fence = %(fence)s::bigint as ours,
-           worker.id is not null and call.awaited_until > clock_timestamp() as alive
+    select call.id, call.worker_id, call.awaited_until,
+           call.job_id = %(job_id)s::bigint and call.fence = %(fence)s::bigint as ours,
+           (worker.id is not null or call.job_id is null) and call.awaited_until > clock_timestamp() as alive,
+           call.request_id is not null
+           and call.asked_at > clock_timestamp() - make_interval(secs => %(kept)s::float8) as handed_in
       from retoma.calls as call
       left join retoma.workers as worker
         on worker.id = call.worker_id
@@ -36,11 +44,38 @@ asked as materialized (
        and call.awaited_until is not null
        and %(reuse)s::boolean
 ),
+left_behind as materialized (
+    select asked.id, asked.worker_id, asked.awaited_until, asked.handed_in, true as fits
+      from asked
+      join mine on not asked.alive
+     union
+    -- Who wants another throw gets that of its own step back, and of no other.
+    select call.id, call.worker_id, call.awaited_until,
+           call.request_id is not null
+           and call.asked_at > clock_timestamp() - make_interval(secs => %(kept)s::float8),
+           call.step = %(step)s::text
+      from mine
+      join retoma.calls as call on call.job_id = mine.id
+     where call.key = %(key)s::text
+       and call.state = 'open'
+       and (call.fence < %(fence)s::bigint or call.request_id is not null and call.step = %(step)s::text)
+       and not exists (select from asked where asked.id = call.id)
+),
+found as materialized (
+    select left_behind.id, left_behind.worker_id, left_behind.awaited_until
+      from left_behind
+     where left_behind.handed_in
+       and left_behind.fits
+       and not exists (select from known)
+     order by left_behind.id
+     limit 1
+),
 free as materialized (
     select mine.id, mine.batch_id
       from mine
      where not exists (select from known)
        and not exists (select from asked where asked.alive)
+       and not exists (select from found)
 ),
 budget as (
     update retoma.batches as batch
@@ -50,25 +85,29 @@ budget as (
        and (batch.budget is null or batch.spent + batch.reserved + %(reserved)s::numeric <= batch.budget)
     returning batch.id
 ),
-left_behind as materialized (
-    select asked.id from asked join mine on not asked.alive
-     union
-    select call.id
-      from mine
-      join retoma.calls as call on call.job_id = mine.id
-     where call.key = %(key)s::text
-       and call.state = 'open'
-       and call.fence < %(fence)s::bigint
-       and not exists (select from asked where asked.id = call.id)
-),
 doubt as (
     update retoma.calls as call
        set state = 'doubtful'
       from left_behind
      where call.id = left_behind.id
+       and not left_behind.handed_in
        and call.state = 'open'
        and (select count(*) from budget) >= 0
     returning call.job_id
+),
+taken_over as (
+    -- Of two who would take it over one does: what the other saw of it does not hold any more.
+    update retoma.calls as call
+       set worker_id = %(worker_id)s::bigint,
+           fence = case when call.job_id = %(job_id)s::bigint then %(fence)s::bigint else call.fence end,
+           awaited_until = case when %(reuse)s::boolean
+                                then clock_timestamp() + make_interval(secs => %(patience)s::float8) end
+      from found
+     where call.id = found.id
+       and call.state = 'open'
+       and call.worker_id is not distinct from found.worker_id
+       and call.awaited_until is not distinct from found.awaited_until
+    returning call.id, call.request_id
 ),
 doubts as materialized (
     select (select count(*) from doubt) as lost,
@@ -99,20 +138,23 @@ reused as (
 )
 select exists (select from mine) as mine,
        (select known.id from known) as known,
-       (select opened.id from opened) as opened,
+       coalesce((select opened.id from opened), (select taken_over.id from taken_over)) as opened,
        (select doubts.own from doubts) as doubts,
        (select batch.budget from retoma.batches as batch join mine on batch.id = mine.batch_id) as budget,
-       (select asked.id from asked where asked.alive) as asked,
+       coalesce((select asked.id from asked where asked.alive), (select found.id from found)) as asked,
        coalesce((select asked.worker_id = %(worker_id)s::bigint from asked), false) as here,
-       coalesce((select asked.ours from asked), false) as ours;
+       coalesce((select asked.ours from asked), false) as ours,
+       (select taken_over.request_id from taken_over) as operation;
 
 -- name: withdraw
--- The request was not made after all; whoever says so knows, even if it was taken for doubtful.
+-- The request was not made after all; whoever says so knows, even if it was taken for doubtful. What was handed in was
+-- made.
 -- include: purse
 withdrawn as (
     delete from retoma.calls as call
      where call.id = %(id)s::bigint
        and call.state in ('open', 'doubtful')
+       and call.request_id is null
        and (select count(*) from purse) >= 0
     returning call.id, call.batch_id, call.reserved
 ),
@@ -124,6 +166,28 @@ settled as (
 )
 select withdrawn.id from withdrawn;
 
+-- name: accept
+-- The provider took the request in and says by which name its result can be looked for: from here on nobody needs to
+-- hand it in again. Not held to the fence, as the answer is not: it is paid.
+update retoma.calls as call
+   set request_id = %(request_id)s::text
+ where call.id = %(id)s::bigint
+   and call.state in ('open', 'doubtful')
+returning call.id;
+
+-- name: rest
+-- Nobody looks for the result at the moment: whoever asks the same goes on with it at once, and need not wait for us.
+update retoma.calls as call
+   set awaited_until = case when call.awaited_until is not null then clock_timestamp() end,
+       status = coalesce(%(status)s::smallint, call.status),
+       error = coalesce(%(error)s::text, call.error),
+       text = coalesce(%(text)s::text, call.text)
+ where call.id = %(id)s::bigint
+   and call.worker_id = %(worker_id)s::bigint
+   and call.state = 'open'
+   and call.request_id is not null
+returning call.id;
+
 -- name: answer
 -- The answer as it came. Not held to the fence: whoever asked has paid, and the answer may serve another.
 -- include: purse
@@ -133,7 +197,9 @@ answered as (
            answer = %(answer)s::text,
            text = %(text)s::text,
            finish = %(finish)s::text,
-           request_id = %(request_id)s::text,
+           request_id = coalesce(%(request_id)s::text, call.request_id),
+           status = null,
+           error = null,
            cost = %(cost)s::numeric,
            input_tokens = %(input_tokens)s::integer,
            output_tokens = %(output_tokens)s::integer,
@@ -202,8 +268,33 @@ select call.id, call.tenant, call.key, call.provider, call.model, call.job_id, c
  order by call.id desc
  limit %(limit)s::integer;
 
+-- name: abandon
+-- Requests whose executor is gone, and whose answer nobody awaits any more, are in doubt; what was handed in can still
+-- be looked for.
+with lost as materialized (
+    select call.id
+      from retoma.calls as call
+      left join retoma.workers as worker
+        on worker.id = call.worker_id
+       and worker.stopped_at is null
+       and worker.lease_expires_at > now()
+     where call.state = 'open'
+       and call.request_id is null
+       and worker.id is null
+       and coalesce(call.awaited_until, call.asked_at + interval '10 minutes') < now()
+     order by call.id
+     limit %(limit)s::integer
+       for update of call skip locked
+)
+update retoma.calls as call
+   set state = 'doubtful'
+  from lost
+ where call.id = lost.id
+returning call.id;
+
 -- name: spend
--- What was paid, told apart: useful, paid again (repairs, and requests whose first answer was lost), and in doubt.
+-- What was paid, told apart: useful, paid again (repairs, and requests whose first answer was lost), lost (billed, and no
+-- answer came of it), and in doubt.
 select case %(by)s::text
            when 'provider' then call.provider
            when 'model' then call.provider || '/' || call.model
@@ -215,8 +306,9 @@ select case %(by)s::text
        count(*) as calls,
        count(*) filter (where call.state = 'answered') as answered,
        coalesce(sum(call.reused), 0)::bigint as reused,
-       coalesce(sum(call.cost) filter (where call.kind = 'first'), 0) as useful,
-       coalesce(sum(call.cost) filter (where call.kind <> 'first'), 0) as again,
+       coalesce(sum(call.cost) filter (where call.state = 'answered' and call.kind = 'first'), 0) as useful,
+       coalesce(sum(call.cost) filter (where call.state = 'answered' and call.kind <> 'first'), 0) as again,
+       coalesce(sum(call.cost) filter (where call.state <> 'answered'), 0) as lost,
        coalesce(sum(call.reserved) filter (where call.state in ('open', 'doubtful')), 0) as doubtful,
        sum(call.input_tokens)::bigint as input_tokens,
        sum(call.output_tokens)::bigint as output_tokens

@@ -8,10 +8,11 @@
 -- of the inputs; rows are written in the order of their keys, so that two who write the same keys never wait for
 -- each other in a ring.
 with asked as materialized (
-    select nextval('retoma.jobs_id_seq') as id, asked.input, asked.key, asked.lane
+    select nextval('retoma.jobs_id_seq') as id, asked.input, asked.key, asked.lane, asked.correlation_id
       -- Selected, so that the planner cannot count the elements: then one plan serves every call.
-      from unnest((select %(inputs)s::text[]), (select %(keys)s::text[]), (select %(lanes)s::text[]))
-           as asked (input, key, lane)
+      from unnest((select %(inputs)s::text[]), (select %(keys)s::text[]), (select %(lanes)s::text[]),
+                  (select %(correlation_ids)s::text[]))
+           as asked (input, key, lane, correlation_id)
 ),
 queued as (
     insert into retoma.jobs (id, batch_id, queue, lane_id, pipeline, key, priority, run_at, expires_at,
@@ -29,7 +30,7 @@ queued as (
                + make_interval(secs => %(expires)s::float8),
            %(max_attempts)s::integer,
            %(timeout)s::real,
-           %(correlation_id)s::text,
+           coalesce(asked.correlation_id, %(correlation_id)s::text),
            %(traceparent)s::text,
            asked.input::json
       from asked
@@ -54,6 +55,31 @@ select job.id, job.key, job.state, false as new
    and not exists (select from queued where queued.key = asked.key)
  order by 1;
 
+-- name: enqueue_one
+-- The same for one job, whose columns need no arrays. A key that exists already, or that another transaction was
+-- writing at this very moment, gives no row: by_keys finds its job afterwards. The hint is part of what a row returns,
+-- so it is sent only when there is one.
+insert into retoma.jobs (batch_id, queue, lane_id, pipeline, key, priority, run_at, expires_at,
+                         max_attempts, timeout_seconds, correlation_id, traceparent, input)
+values (%(batch_id)s::bigint,
+        %(queue)s::text,
+        coalesce((select lane.id from retoma.lanes as lane
+                   where lane.queue = %(queue)s::text and lane.name = %(lane)s::text), 0),
+        %(pipeline)s::text,
+        %(key)s::text,
+        %(priority)s::smallint,
+        coalesce(%(run_at)s::timestamptz, now() + make_interval(secs => %(delay)s::float8)),
+        coalesce(%(run_at)s::timestamptz, now() + make_interval(secs => %(delay)s::float8))
+            + make_interval(secs => %(expires)s::float8),
+        %(max_attempts)s::integer,
+        %(timeout)s::real,
+        %(correlation_id)s::text,
+        %(traceparent)s::text,
+        %(input)s::text::json)
+on conflict (pipeline, coalesce(batch_id, 0), key) where key is not null do nothing
+returning id, key, state, true as new,
+          case when %(notify)s::boolean then pg_notify('retoma', queue) end as hint;
+
 -- name: by_keys
 select job.id, job.key, job.state, false as new
   from retoma.jobs as job
@@ -65,9 +91,11 @@ select job.id, job.key, job.state, false as new
 -- name: claim
 -- Rows that another worker holds are skipped, not waited for: two workers never take the same job and never
 -- queue behind each other. Lanes take turns: the walk visits the lanes that have waiting jobs, beginning after
--- the lane served last, takes a share of each, and the turns decide. Of the jobs that were there when an executor
--- died, one at a time is given out, for it will run alone. The pick is materialised, so no plan can
--- take more than the limit. One row comes back even when nothing is ready: it says how far the walk came.
+-- the lane served last, takes a share of each, and the turns decide. Those that must run alone and the others are
+-- never given out together: the first are looked for only where one of them is next in line, the others are found
+-- behind them. The pick is materialised, so no plan can take more than the limit; in the order of its places they
+-- begin, so each is claimed a little later than the one before. One row comes back even when nothing is ready: it
+-- says how far the walk came.
 with recursive
 open_queue as materialized (
     select distinct wanted.queue
@@ -145,16 +173,17 @@ line as materialized (
                              else ceil(2.0 * %(limit)s::integer / count(*))::integer end as jobs
                    from visited) as share
      where lane.closed_at is null
+       and (not %(suspects)s::boolean or
+-- include: head
+           )
 ),
 ready as materialized (
     select line.lane_id, line.limited, job.id, job.priority, job.run_at,
            row_number() over (partition by line.queue, line.lane_id
-                              order by job.priority, job.run_at, job.id) as turn,
-           job.crashes = 0 or row_number() over (partition by job.crashes > 0
-                                                 order by job.priority, job.run_at, job.id) = 1 as fit
+                              order by job.priority, job.run_at, job.id) as turn
       from line
      cross join lateral (
-           select job.id, job.priority, job.run_at, job.crashes
+           select job.id, job.priority, job.run_at
              from retoma.jobs as job
             where job.state = 'queued'
               and job.queue = line.queue
@@ -162,6 +191,7 @@ ready as materialized (
               and job.run_at <= now()
               and (job.expires_at is null or job.expires_at > now())
               and job.pipeline = any (%(pipelines)s::text[])
+              and (job.crashes >= %(alone_from)s::integer) = %(suspects)s::boolean
             order by job.priority, job.run_at, job.id
             limit line.room
               for update skip locked) as job
@@ -171,7 +201,6 @@ pick as materialized (
            row_number() over (order by ready.priority, ready.turn,
                                        ready.lane_id <= %(after_lane)s::bigint, ready.lane_id) as place
       from ready
-     where ready.fit
      order by place
      limit %(limit)s::integer
 ),
@@ -193,7 +222,7 @@ claimed as (
            fence = job.fence + 1,
            worker_id = %(worker_id)s::bigint,
            claim_token = %(claim_token)s::uuid,
-           claimed_at = now()
+           claimed_at = now() + pick.place * interval '1 microsecond'
       from pick
      where job.id = pick.id
     returning job.id, job.batch_id, job.queue, job.lane_id, job.pipeline, job.key, job.attempt, job.max_attempts,
@@ -244,6 +273,40 @@ select claimed.id, claimed.batch_id, claimed.queue, claimed.lane_id, claimed.pip
   left join claimed on true
   left join retoma.batches as batch on batch.id = claimed.batch_id
  order by claimed.place;
+
+-- name: suspects
+-- Whether, in these queues, one that must run alone is next in its line and has a place to run.
+with recursive
+open_queue as materialized (
+    select distinct wanted.queue
+      from unnest(%(queues)s::text[]) as wanted (queue)
+     where not exists (select from retoma.queues as paused
+                        where paused.name = wanted.queue and paused.paused_at is not null)
+),
+visited (queue, lane_id) as (
+    select open_queue.queue, -1::bigint from open_queue
+    union all
+    select visited.queue, following.lane_id
+      from visited
+     cross join lateral (
+           select job.lane_id
+             from retoma.jobs as job
+            where job.state = 'queued'
+              and job.queue = visited.queue
+              and job.lane_id > visited.lane_id
+            order by job.lane_id
+            limit 1) as following
+)
+select visited.queue
+  from visited
+  left join retoma.lanes as lane on lane.id = visited.lane_id
+ where lane.closed_at is null
+   and (lane.at_once is null
+        or exists (select from retoma.slots as slot
+                    where slot.lane_id = lane.id and slot.place <= lane.at_once and slot.job_id is null))
+   and
+-- include: head
+ limit 1;
 
 -- name: adopt
 -- After a lost acknowledgement: what the claim with this token did take.
@@ -310,8 +373,8 @@ with gone as (
 blamed as materialized (
     select *
       from unnest(%(ids)s::bigint[], %(endings)s::text[], %(delays)s::float8[], %(steps)s::text[],
-                  %(seconds)s::real[])
-           as blamed (id, ending, delay, step, seconds)
+                  %(seconds)s::real[], %(again)s::boolean[])
+           as blamed (id, ending, delay, step, seconds, again)
 ),
 held as materialized (
     select job.id, job.fence, job.attempt, job.worker_id, job.claimed_at,
@@ -323,7 +386,7 @@ held as materialized (
            case when blamed.ending = 'cancelled' or job.cancel_requested_at is not null then 'cancelled'
                 when blamed.id is null then 'queued'
                 when blamed.ending = 'crashed' and job.crashes + 1 >= %(most_crashes)s::integer then 'failed'
-                when job.attempt >= job.max_attempts then 'failed'
+                when not blamed.again or job.attempt >= job.max_attempts then 'failed'
                 else 'queued'
            end as state
       from retoma.jobs as job
@@ -383,7 +446,8 @@ select ended.id, ended.pipeline, ended.state, ended.reason, ended.attempt, ended
 -- Workers that fell silent: their lease is over and nobody beats for them. The walk looks at who holds
 -- running jobs, never at how long a job takes. A database that has just come back gives everybody one lease
 -- of grace. Recovered jobs keep their place. The predicate is judged under the lock, so a worker that beat
--- in time, or a job that ended in time, is left alone.
+-- in time, or a job that ended in time, is left alone. Jobs begin in the order of their claims, and no more at once
+-- than the worker has places: what it held beyond that it had only fetched, and goes back untouched.
 with recursive
 holder (worker_id) as (
     (select job.worker_id from retoma.jobs as job where job.state = 'running' order by job.worker_id limit 1)
@@ -398,7 +462,7 @@ holder (worker_id) as (
             limit 1) as following
 ),
 silent as materialized (
-    select worker.id
+    select worker.id, worker.at_once
       from retoma.workers as worker
      where (worker.stopped_at is null or worker.id in (select holder.worker_id from holder))
        and worker.lease_expires_at < now()
@@ -415,37 +479,55 @@ buried as (
       from silent
      where worker.id = silent.id
 ),
-held as materialized (
-    select job.id, job.fence, job.attempt, job.worker_id, job.claimed_at, job.crashes + 1 as crashes,
-           case when job.cancel_requested_at is not null then 'cancelled'
-                when job.crashes + 1 >= %(most_crashes)s::integer then 'failed'
-                when job.attempt >= job.max_attempts then 'failed'
-                else 'queued'
-           end as state
+locked as materialized (
+    select job.id, job.fence, job.attempt, job.max_attempts, job.crashes, job.worker_id, job.claimed_at,
+           job.cancel_requested_at
       from retoma.jobs as job
      where job.state = 'running'
        and job.worker_id in (select silent.id from silent)
      order by job.id
        for no key update of job skip locked
 ),
+in_line as materialized (
+    select locked.*,
+           row_number() over (partition by locked.worker_id order by locked.claimed_at, locked.id) <= silent.at_once
+               as begun
+      from locked
+      join silent on silent.id = locked.worker_id
+),
+held as materialized (
+    select job.id, job.fence, job.attempt, job.worker_id, job.claimed_at,
+           case when job.begun then 'lost' else 'released' end as ending,
+           case when job.begun then job.crashes + 1 else job.crashes end as crashes,
+           case when job.cancel_requested_at is not null then 'cancelled'
+                when not job.begun then 'queued'
+                when job.crashes + 1 >= %(most_crashes)s::integer then 'failed'
+                when job.attempt >= job.max_attempts then 'failed'
+                else 'queued'
+           end as state
+      from in_line as job
+),
 ended as (
     update retoma.jobs as job
        set state = held.state,
-           reason = case when held.state = 'failed' and held.crashes >= %(most_crashes)s::integer
-                         then 'quarantine' else 'lost' end,
+           reason = case when held.ending = 'released' then null
+                         when held.state = 'failed' and held.crashes >= %(most_crashes)s::integer then 'quarantine'
+                         else 'lost' end,
+           attempt = case when held.ending = 'released' then job.attempt - 1 else job.attempt end,
            crashes = held.crashes,
            worker_id = null,
            claim_token = null,
            finished_at = case when held.state <> 'queued' then now() end,
-           error = 'The worker that ran this job fell silent: its lease ended without a heartbeat.'
+           error = case when held.ending = 'released' then job.error
+                        else 'The worker that ran this job fell silent: its lease ended without a heartbeat.' end
       from held
      where job.id = held.id
     returning job.id, job.batch_id, job.key, job.pipeline, job.state, job.reason, job.attempt, job.crashes,
-              'lost' as ending, null::text as step, held.worker_id, job.correlation_id
+              held.ending, null::text as step, held.worker_id, job.correlation_id
 ),
 written as (
     insert into retoma.attempts (job_id, fence, attempt, worker_id, ending, reason, claimed_at)
-    select held.id, held.fence, held.attempt, held.worker_id, 'lost', 'lease', held.claimed_at
+    select held.id, held.fence, held.attempt, held.worker_id, held.ending, 'lease', held.claimed_at
       from held
 ),
 freed as (
@@ -640,6 +722,16 @@ select job.id, job.batch_id, job.queue, lane.name as lane, job.pipeline, job.key
    and (%(batch_id)s::bigint is null or job.batch_id = %(batch_id)s::bigint)
    and (%(before)s::bigint is null or job.id < %(before)s::bigint)
  order by job.id desc
+ limit %(limit)s::integer;
+
+-- name: failed
+-- The ids of the dead letters, oldest first, after a cursor: who acts on all of them needs no more.
+select job.id
+  from retoma.jobs as job
+ where job.state = 'failed'
+   and (%(pipeline)s::text is null or job.pipeline = %(pipeline)s::text)
+   and job.id > %(after)s::bigint
+ order by job.id
  limit %(limit)s::integer;
 
 -- name: prune

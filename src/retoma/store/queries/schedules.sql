@@ -1,22 +1,31 @@
 -- Jobs that come back by the clock.
 
 -- name: put
+-- What a person says holds. What a program declares holds while nobody has said otherwise: another declaration changes
+-- the time of a schedule that still has the one declared before, and no other.
 insert into retoma.schedules (name, pipeline, queue, cron, zone, input, priority, max_attempts, timeout_seconds,
-                              next_run_at)
+                              next_run_at, declared)
 values (%(name)s::text, %(pipeline)s::text, %(queue)s::text, %(cron)s::text, %(zone)s::text, %(input)s::json,
-        %(priority)s::smallint, %(max_attempts)s::integer, %(timeout)s::real, %(next_run_at)s::timestamptz)
+        %(priority)s::smallint, %(max_attempts)s::integer, %(timeout)s::real, %(next_run_at)s::timestamptz,
+        case when %(declared)s::boolean then %(cron)s::text end)
 on conflict (name) do update
    set pipeline = excluded.pipeline,
        queue = excluded.queue,
-       cron = excluded.cron,
-       zone = excluded.zone,
-       input = excluded.input,
+       cron = case when not %(declared)s::boolean or schedules.cron = schedules.declared
+                   then excluded.cron else schedules.cron end,
+       zone = case when %(declared)s::boolean then schedules.zone else excluded.zone end,
+       input = case when %(declared)s::boolean then schedules.input else excluded.input end,
        priority = excluded.priority,
        max_attempts = excluded.max_attempts,
        timeout_seconds = excluded.timeout_seconds,
        next_run_at = case when schedules.cron = excluded.cron and schedules.zone = excluded.zone
-                          then schedules.next_run_at else excluded.next_run_at end
- where not %(keep)s::boolean
+                          then schedules.next_run_at
+                          when %(declared)s::boolean and schedules.cron is distinct from schedules.declared
+                          then schedules.next_run_at
+                          else excluded.next_run_at end,
+       declared = coalesce(excluded.declared, schedules.declared)
+ where not %(declared)s::boolean
+    or schedules.pipeline = excluded.pipeline and schedules.declared is distinct from excluded.declared
 returning name;
 
 -- name: now

@@ -6,7 +6,13 @@ with said as materialized (
     select said.*,
            said.ending in ('completed', 'skipped', 'review', 'cancelled')
                or said.ending = 'failed' and not said.again as final,
-           said.ending in ('postponed', 'waiting', 'released') as free
+           said.ending in ('postponed', 'waiting', 'released')
+               -- A handler that takes the database away from itself each time must come to an end.
+               and (said.error is null or said.reason is distinct from 'database'
+                    or (select count(*) from retoma.attempts as attempt
+                         where attempt.job_id = said.id
+                           and attempt.reason = 'database'
+                           and attempt.error is not null) < %(most_outages)s::integer) as free
       from unnest(%(ids)s::bigint[], %(fences)s::bigint[], %(endings)s::text[], %(again)s::boolean[],
                   %(delays)s::float8[], %(untils)s::timestamptz[], %(outputs)s::text[], %(reasons)s::text[],
                   %(errors)s::text[], %(steps)s::text[], %(signals)s::integer[], %(seconds)s::real[])
@@ -46,6 +52,18 @@ written as (
            ended.step, ended.claimed_at, ended.seconds
       from ended
 ),
+
+-- name: head
+            (select job.crashes
+               from retoma.jobs as job
+              where job.state = 'queued'
+                and job.queue = visited.queue
+                and job.lane_id = visited.lane_id
+                and job.run_at <= now()
+                and (job.expires_at is null or job.expires_at > now())
+                and job.pipeline = any (%(pipelines)s::text[])
+              order by job.priority, job.run_at, job.id
+              limit 1) >= %(alone_from)s::integer
 
 -- name: tell
 -- What happened to jobs (in "moved") is told in the rows of their batches and in their stories. The batch's row is

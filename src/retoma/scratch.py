@@ -1,0 +1,69 @@
+"""Files with a name, for another process of ours to find, that do not outlive this one. Each lies in a folder of its
+own, and what a process that was killed left there is swept away by the next that needs one.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+_PREFIX = "retoma-scratch-"
+
+
+@contextmanager
+def named(*, suffix: str = "") -> Iterator[IO[bytes]]:
+    """A new file, for as long as the block lasts."""
+    _sweep(Path(tempfile.gettempdir()))
+    with _folder() as folder, tempfile.NamedTemporaryFile(suffix=suffix, dir=folder) as file:
+        yield file
+
+
+@contextmanager
+def _folder() -> Iterator[Path]:
+    """A folder that says, by a lock that nobody but a living process can hold, that it is in use."""
+    descriptor = None
+    while descriptor is None:
+        folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
+        try:
+            descriptor = _lock(folder)  # None when somebody took it for one that was left behind: another, then
+        except OSError:  # no locks in this file system: then nobody sweeps there, either
+            descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(descriptor)
+
+
+def _sweep(where: Path) -> None:
+    """Remove the folders of processes that are gone; ours alone, whoever else may write here."""
+    for folder in where.glob(f"{_PREFIX}*"):
+        with suppress(OSError):
+            if folder.lstat().st_uid == os.geteuid() and (descriptor := _lock(folder)) is not None:
+                shutil.rmtree(folder, ignore_errors=True)
+                os.close(descriptor)
+
+
+def _lock(folder: Path) -> int | None:
+    """A descriptor that holds the lock of *folder*; None when another has it, or the folder is gone."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(descriptor)
+        if isinstance(error, BlockingIOError):
+            return None
+        raise
+    if not folder.is_dir():
+        os.close(descriptor)
+        return None
+    return descriptor
