@@ -17,9 +17,8 @@ import psycopg
 from psycopg import errors as pg
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import tuple_row
-from psycopg_pool import ConnectionPool, PoolTimeout
+from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolTimeout
 
-from retoma.connection import IDLE_BEFORE_PROBE, Connection, Pool
 from retoma.errors import DatabaseError, DatabaseTooOld, DatabaseUnreachable
 from retoma.query import Query
 from retoma.settings import Settings
@@ -32,6 +31,7 @@ LOST = (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout)
 TRANSIENT = (*LOST, pg.SerializationFailure, pg.DeadlockDetected)
 """What may go well a moment later."""
 
+_IDLE_BEFORE_PROBE = 1.0
 _GONE = frozenset({"57P01", "57P02", "57P03"})  # the server stops, has crashed, or is starting
 
 
@@ -139,16 +139,40 @@ def check_version(version: int) -> None:
         )
 
 
+_Pool = AsyncConnectionPool[psycopg.AsyncConnection[Any]]
+
+
+class _Probe:
+    """A connection that has rested is asked whether it still lives before it is given out."""
+
+    def __init__(self) -> None:
+        self._used: WeakKeyDictionary[object, float] = WeakKeyDictionary()
+
+    def rested(self, connection: object) -> bool:
+        now = time.monotonic()
+        before = self._used.get(connection, now)
+        self._used[connection] = now
+        return now - before > _IDLE_BEFORE_PROBE
+
+    async def check(self, connection: psycopg.AsyncConnection[Any]) -> None:
+        if self.rested(connection):
+            await AsyncConnectionPool.check_connection(connection)
+
+    def check_sync(self, connection: psycopg.Connection[Any]) -> None:
+        if self.rested(connection):
+            ConnectionPool.check_connection(connection)
+
+
 class _Lent:
     """A connection while somebody has it. The pool's own context would commit what autocommit has committed."""
 
     __slots__ = ("_connection", "_pool", "_url")
 
-    def __init__(self, pool: Pool, url: str) -> None:
+    def __init__(self, pool: _Pool, url: str) -> None:
         self._pool = pool
         self._url = url
 
-    async def __aenter__(self) -> Connection:
+    async def __aenter__(self) -> psycopg.AsyncConnection[Any]:
         try:
             self._connection = await self._pool.getconn()
         except PoolTimeout as error:
@@ -165,18 +189,20 @@ class Database:
     def __init__(self, url: str, settings: Settings, *, most: int = 10, least: int = 1, hot: bool = False) -> None:
         self.url = checked(url)
         self.settings = settings
-        self._pool = Pool(
+        self._pool: _Pool = AsyncConnectionPool(
             self.url,
             kwargs=connection_options(settings, hot=hot),
             min_size=least,
             max_size=most,
+            open=False,
             timeout=settings.connect_timeout * 2,
             reconnect_timeout=0,
+            check=_Probe().check,
             configure=self._note,
         )
-        self._made: WeakSet[Connection] = WeakSet()
+        self._made: WeakSet[psycopg.AsyncConnection[Any]] = WeakSet()
 
-    async def _note(self, connection: Connection) -> None:
+    async def _note(self, connection: psycopg.AsyncConnection[Any]) -> None:
         self._made.add(connection)
 
     async def open(self) -> None:
@@ -187,11 +213,7 @@ class Database:
             raise explain_connection(self.url, error) from None
         async with connection:
             check_version(connection.info.server_version)
-        try:
-            # Waited for, lest whoever comes first ask for one more: two that take turns are both cold.
-            await self._pool.open(wait=True, timeout=self._pool.timeout)
-        except PoolTimeout as error:
-            raise explain_connection(self.url, error) from None
+        await self._pool.open()
 
     async def close(self) -> None:
         try:
@@ -242,10 +264,7 @@ class Database:
 
 async def fetch(connection: psycopg.AsyncConnection[Any], query: Query[T]) -> list[T]:
     """Run *query* on *connection*, whatever rows and cursors its owner prefers."""
-    if query.often and isinstance(connection, Connection):
-        cursor = connection.cursor_for(query.sql)
-    else:
-        cursor = psycopg.AsyncCursor(connection, row_factory=tuple_row)
+    cursor = psycopg.AsyncCursor(connection, row_factory=tuple_row)
     await cursor.execute(query.sql, query.params)
     make = query.row
     return [make(*row) for row in await cursor.fetchall()]
@@ -265,16 +284,8 @@ class SyncDatabase:
             open=False,
             timeout=settings.connect_timeout * 2,
             reconnect_timeout=0,
-            check=self._probe,
+            check=_Probe().check_sync,
         )
-        self._used: WeakKeyDictionary[object, float] = WeakKeyDictionary()
-
-    def _probe(self, connection: psycopg.Connection[Any]) -> None:
-        now = time.monotonic()
-        before = self._used.get(connection, now)
-        self._used[connection] = now
-        if now - before > IDLE_BEFORE_PROBE:
-            ConnectionPool.check_connection(connection)
 
     def open(self) -> None:
         """Connect once, so that a wrong address or an old server is told at the start."""

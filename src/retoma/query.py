@@ -23,8 +23,6 @@ class Query(Generic[T]):
     sql: str
     row: Callable[..., T]
     params: Mapping[str, Any] = field(default_factory=dict)
-    often: bool = False
-    """Asked again and again, for few and small columns: worth a cursor that is kept, with the last answer in it."""
 
 
 def load(package: str, file: str) -> dict[str, str]:

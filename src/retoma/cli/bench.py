@@ -14,7 +14,7 @@ import click
     "--waiting",
     type=click.IntRange(0, 100_000_000),
     metavar="JOBS",
-    help="How many jobs wait behind those of noop_jobs_deep, instead of a million; ten million take 7 GB.",
+    help="How many jobs wait behind those of noop_jobs_deep, instead of a million; ten million take 3 GB.",
 )
 def bench(names: tuple[str, ...], *, quick: bool, waiting: int | None) -> None:
     """Measure queue, calls and the ready pipelines on this machine, and print the figures as JSON.

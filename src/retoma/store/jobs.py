@@ -70,7 +70,7 @@ def enqueue(
 
 def enqueue_one(order: Order, input: str, key: str | None, lane: str | None, *, notify: bool) -> Query[Receipt]:
     params = _ordered(order) | {"input": input, "key": key, "lane": lane, "notify": notify}
-    return Query(SQL["enqueue_one"], _receipt, params, often=True)
+    return Query(SQL["enqueue_one"], _receipt, params)
 
 
 def _ordered(order: Order) -> dict[str, Any]:
