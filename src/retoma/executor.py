@@ -24,6 +24,7 @@ from retoma.pipeline import Pipeline
 from retoma.settings import Settings
 from retoma.telemetry import emit, heard
 from retoma.telemetry.events import AttemptEnded, AttemptStarted, JobLost
+from retoma.writer import called_off
 
 _TICK = 0.1
 _AHEAD = 0.05  # seconds of work to have at hand when jobs are short
@@ -93,9 +94,7 @@ class Executor:
         try:
             await self._work()
         finally:
-            for each in background:
-                each.cancel()
-            await asyncio.gather(*background, return_exceptions=True)
+            await called_off(*background)
             self.board.tell(self.totals)
             self._threads.shutdown(wait=False, cancel_futures=True)
             self.ledger.close()

@@ -35,6 +35,7 @@ from retoma.telemetry.events import (
     ExecutorStopped,
 )
 from retoma.watchdog import Watchdog, tell
+from retoma.writer import called_off
 
 T = TypeVar("T")
 
@@ -139,9 +140,7 @@ class Worker:
         try:
             await asyncio.gather(*places)
         finally:
-            for each in (*loops, *places):
-                each.cancel()
-            await asyncio.gather(*loops, *places, return_exceptions=True)
+            await called_off(*loops, *places)
 
     def _hear_signals(self) -> Callable[[], None]:
         loop = asyncio.get_running_loop()

@@ -22,6 +22,7 @@ from retoma.telemetry.events import (
     JobsExpired,
     ScheduleFired,
 )
+from retoma.writer import called_off
 
 _SLOW = 1.0  # seconds: an answer that takes longer has waited for a database that was away
 
@@ -52,6 +53,13 @@ class Watchdog:
                 told = {"message": f"The supervisor's duty to {name} failed", "exception": error}
                 asyncio.get_running_loop().call_exception_handler(told)
             await asyncio.sleep(min(seconds, jitter(failures)) if failures else seconds)
+
+    async def go_on(self, seconds: float, until: asyncio.Event) -> None:
+        """All rounds, with so many *seconds* of rest between two, until told to stop."""
+        duties = (self.sweep, self.look_after, self.fire, self.mend)
+        loops = [asyncio.create_task(self.every(seconds, duty)) for duty in duties]
+        await until.wait()
+        await called_off(*loops)
 
     async def sweep(self) -> None:
         """Give back the jobs of workers that fell silent, and end those that waited too long."""

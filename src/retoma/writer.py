@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -24,6 +24,18 @@ async def see_through(future: asyncio.Future[T]) -> T:
         if not future.cancelled():
             future.exception()  # nobody else will ask for it
         raise
+
+
+async def called_off(*tasks: asyncio.Task[Any]) -> None:
+    """Call *tasks* off and come back when they have ended, however they did. They are told again and again: before
+    Python 3.12 a wait with a time limit, as the pool's for a connection, loses the word when it ends at that moment.
+    """
+    left = set(tasks)
+    while left:
+        for each in left:
+            each.cancel()
+        _, left = await asyncio.wait(left, timeout=0.5)
+    await asyncio.gather(*tasks, return_exceptions=True)  # nobody else asks what they ended with
 
 
 class GroupCommit(Generic[T]):

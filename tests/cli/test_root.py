@@ -79,6 +79,7 @@ def test_a_wrong_option_is_told_in_two_lines() -> None:
         (("job", "retry", "1", "--all-failed"), "not both"),
         (("job", "cancel"), "Which jobs?"),
         (("bench", "no-such-figure"), "There is no figure"),
+        (("bench", "noop_jobs_deep", "--waiting", "-1"), "is not in the range"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_before_anything_is_asked(args: tuple[str, ...], told: str) -> None:

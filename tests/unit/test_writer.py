@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from retoma.writer import GroupCommit, Together, see_through
+from retoma.writer import GroupCommit, Together, called_off, see_through
 
 
 class Statements:
@@ -172,3 +172,23 @@ async def test_who_goes_away_does_not_keep_the_others_from_their_results() -> No
     assert await patient == 2
     with pytest.raises(asyncio.CancelledError):
         await impatient
+
+
+async def test_who_loses_the_word_to_stop_is_told_again() -> None:
+    told = 0
+
+    async def deaf() -> None:
+        nonlocal told
+        while told < 2:
+            try:
+                await asyncio.sleep(60)
+            except asyncio.CancelledError:
+                told += 1  # as a wait with a time limit does that ends at this very moment
+        raise ValueError("and ends badly")
+
+    tasks = [asyncio.create_task(deaf()), asyncio.create_task(asyncio.sleep(60))]
+    await asyncio.sleep(0)
+    async with asyncio.timeout(20):
+        await called_off(*tasks)
+
+    assert told == 2

@@ -105,10 +105,4 @@ async def _watch(app: Retoma, seconds: float) -> None:
     asked = asyncio.Event()
     for each in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(each, asked.set)
-    rounds = _rounds(app)
-    duties = (rounds.sweep, rounds.look_after, rounds.fire, rounds.mend)
-    loops = [asyncio.create_task(rounds.every(seconds, duty)) for duty in duties]
-    await asked.wait()
-    for loop in loops:
-        loop.cancel()
-    await asyncio.gather(*loops, return_exceptions=True)
+    await _rounds(app).go_on(seconds, asked)
