@@ -9,12 +9,12 @@ import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
-from uuid import UUID
 
 from retoma import Retoma
 from retoma.pipelines.documents import PIPELINES
+from retoma.pipelines.documents.arriving import Arriving
 from retoma.pipelines.documents.library import Documents
-from retoma.pipelines.files import File
+from retoma.pipelines.documents.nouns import Arrival
 from retoma.providers import BlobStore, Embedder, Extractor
 from retoma.providers.folder import FolderBlobs
 from retoma.providers.local import LocalEmbedder, LocalExtractor
@@ -28,22 +28,23 @@ def stop() -> None:
         time.sleep(3600)
 
 
-class Stopped(Documents):
-    """A library that stops where it is told to."""
+class Stopped(Arriving):
+    """Arrivals that stop where they are told to."""
 
     where = ""
 
-    async def _insert(self, file: File, uploaded_by: str | None, correlation_id: str | None) -> UUID | None:
+    async def _write(self, arrivals: list[Arrival]) -> Any:
         if self.where == "stored":
             stop()
-        inserted = await super()._insert(file, uploaded_by, correlation_id)
+        written = await super()._write(arrivals)
         stop()
-        return inserted
+        return written
 
-    async def _queue(self, connection: object, *rest: Any) -> None:
-        await super()._queue(connection, *rest)
+    async def _queue(self, *given: Any) -> Any:
+        queued = await super()._queue(*given)
         if self.where == "written":
             stop()
+        return queued
 
 
 async def main(where: str, text: str) -> None:
@@ -52,8 +53,9 @@ async def main(where: str, text: str) -> None:
 
     providers = {BlobStore: FolderBlobs(FOLDER), Embedder: LocalEmbedder(), Extractor: LocalExtractor()}
     async with Retoma(os.environ["DATABASE_URL"], pipelines=PIPELINES, providers=providers) as app:
-        library = Stopped(app)
-        library.where = where
+        library = Documents(app)
+        library._arriving = stopped = Stopped(app, library.files)
+        stopped.where = where
         await library.receive(f"{where}.txt", content())
 
 
