@@ -19,7 +19,7 @@ from retoma.errors import ConfigurationError, DatabaseUnreachable, RetomaError
 from retoma.executor import Executor
 from retoma.find import find_app
 from retoma.isolate import shutdown as end_isolated_children
-from retoma.providers.choose import close
+from retoma.providers.choose import close, make_ready
 from retoma.settings import Settings
 from retoma.telemetry import emit
 from retoma.telemetry.events import DatabaseLost
@@ -107,6 +107,7 @@ async def work(app: Any, orders: Orders, control: Any) -> None:
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), control)
     obeying = loop.create_task(_obey(executor, reader))
     try:
+        await make_ready(app.front.known)
         await executor.run()
     finally:
         obeying.cancel()

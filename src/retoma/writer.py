@@ -26,16 +26,16 @@ async def see_through(future: asyncio.Future[T]) -> T:
         raise
 
 
-async def called_off(*tasks: asyncio.Task[Any]) -> None:
-    """Call *tasks* off and come back when they have ended, however they did. They are told again and again: before
+async def called_off(*running: asyncio.Task[Any]) -> None:
+    """Call *running* off and come back when they have ended, however they did. They are told again and again: before
     Python 3.12 a wait with a time limit, as the pool's for a connection, loses the word when it ends at that moment.
     """
-    left = set(tasks)
+    left = set(running)
     while left:
         for each in left:
             each.cancel()
         _, left = await asyncio.wait(left, timeout=0.5)
-    await asyncio.gather(*tasks, return_exceptions=True)  # nobody else asks what they ended with
+    await asyncio.gather(*running, return_exceptions=True)  # nobody else asks what they ended with
 
 
 class GroupCommit(Generic[T]):

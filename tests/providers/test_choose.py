@@ -15,7 +15,7 @@ from retoma.providers.anthropic import AnthropicChat
 from retoma.providers.azure_blob import AzureBlobs
 from retoma.providers.azure_documents import AzureExtractor
 from retoma.providers.azure_openai import AzureOpenAIChat, AzureOpenAIEmbedder
-from retoma.providers.choose import Maker, close, providers_from
+from retoma.providers.choose import Maker, close, make_ready, providers_from
 from retoma.providers.fipe import Fipe
 from retoma.providers.folder import FolderBlobs
 from retoma.providers.openai import OpenAIChat, OpenAIEmbedder
@@ -149,6 +149,38 @@ async def test_files_go_where_home_is(tmp_path: Path) -> None:
 
 async def test_all_of_them_can_be_closed() -> None:
     await close(providers_from({name: value for _, _, settings in CHOICES for name, value in settings.items()}))
+
+
+@pytest.mark.parametrize("setting", ["RETOMA_CHAT", "RETOMA_EMBEDDER", "RETOMA_EXTRACTOR", "RETOMA_PRICES"])
+async def test_a_client_is_there_before_the_first_request(setting: str) -> None:
+    """Loading an SDK would come between the moment that a limit gave and the request."""
+    for name, choice, settings in CHOICES:
+        if name != setting:
+            continue
+        providers = providers_from(settings)
+        await make_ready(providers)
+        for provider in providers.values():
+            if line := getattr(provider, "_line", None):
+                assert list(line._clients), choice
+        await close(providers)
+
+
+async def test_a_provider_that_cannot_be_made_ready_does_not_hold_up_the_others() -> None:
+    class Broken:
+        async def aopen(self) -> None:
+            raise OSError("its certificates cannot be read")
+
+    class Sound:
+        ready = False
+
+        async def aopen(self) -> None:
+            self.ready = True
+
+    sound = Sound()
+
+    await make_ready({Chat: Broken(), Embedder: sound})
+
+    assert sound.ready
 
 
 def test_the_environment_is_the_default(monkeypatch: pytest.MonkeyPatch) -> None:

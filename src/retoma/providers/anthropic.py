@@ -48,6 +48,9 @@ class AnthropicChat:
 
         return self._read(reply_of(await self._line.ask(say, timeout=timeout)), prompt)
 
+    async def aopen(self) -> None:
+        _ = self._line.client().messages.with_raw_response
+
     async def aclose(self) -> None:
         await self._line.close()
 

@@ -83,6 +83,9 @@ class AzureExtractor:
             raise rejected(self.provider, f"{operation[:80]!r} is not what submit() gave.")
         return await self._line.ask(lambda client: self._look(client, operation), timeout=timeout)
 
+    async def aopen(self) -> None:
+        _ = self._line.client()
+
     async def aclose(self) -> None:
         await self._line.close()
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -168,13 +168,28 @@ def providers_from(settings: Mapping[str, str] | None = None) -> dict[type[Any],
     return {protocol: provider for protocol, provider in chosen.items() if provider is not None}
 
 
+async def make_ready(providers: Mapping[type[Any], Any]) -> None:
+    """Make the clients of those that have any before the first request: loading an SDK takes longer than many a
+    request, and what a limit gave is given for now. What fails here fails again at the request, and is told there.
+    """
+    for provider in _all_once(providers):
+        if hasattr(provider, "aopen"):
+            with suppress(Exception):
+                await provider.aopen()
+
+
 async def close(providers: Mapping[type[Any], Any]) -> None:
     """Close the connections of every provider that has any; one that cannot does not hold up the others."""
-    for provider in {id(each): each for each in providers.values()}.values():
+    for provider in _all_once(providers):
         if hasattr(provider, "aclose"):
             with suppress(Exception):
                 async with asyncio.timeout(_CLOSING):
                     await provider.aclose()
+
+
+def _all_once(providers: Mapping[type[Any], Any]) -> Iterable[Any]:
+    """Every one once, for whatever it stands."""
+    return {id(each): each for each in providers.values()}.values()
 
 
 def _chosen(setting: str, default: str, makers: Mapping[str, Maker | None], given: Mapping[str, str]) -> Any:

@@ -87,6 +87,9 @@ class Fipe:
 
         return await self._line.ask(say, timeout=timeout)
 
+    async def aopen(self) -> None:
+        _ = self._line.client()
+
     async def aclose(self) -> None:
         await self._line.close()
 

@@ -56,7 +56,7 @@ class Line(Generic[C]):
         failed: ProviderError
         try:
             async with asyncio.timeout(timeout):
-                return await say(self._client())
+                return await say(self.client())
         except TimeoutError:
             if timeout is None:
                 raise
@@ -70,6 +70,14 @@ class Line(Generic[C]):
                 raise
             failed = told
         raise self.priced(failed)
+
+    def client(self) -> C:
+        """The client of this event loop."""
+        loop = asyncio.get_running_loop()
+        client = self._clients.get(loop)
+        if client is None:
+            client = self._clients[loop] = self._make()
+        return client
 
     def failure(self, reply: Reply) -> ProviderError:
         """The error that *reply* means."""
@@ -86,13 +94,6 @@ class Line(Generic[C]):
         client: Any = self._clients.pop(asyncio.get_running_loop(), None)
         if client is not None:
             await (client.aclose if hasattr(client, "aclose") else client.close)()
-
-    def _client(self) -> C:
-        loop = asyncio.get_running_loop()
-        client = self._clients.get(loop)
-        if client is None:
-            client = self._clients[loop] = self._make()
-        return client
 
     def _told(self, error: Exception) -> ProviderError | None:
         """Our error for one of the client's; None when it is somebody else's."""

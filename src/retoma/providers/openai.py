@@ -49,6 +49,9 @@ class Completions:
 
         return self._read(reply_of(await self._line.ask(say, timeout=timeout)), prompt)
 
+    async def aopen(self) -> None:
+        _ = self._line.client().chat.completions.with_raw_response  # the SDK loads them when they are first named
+
     async def aclose(self) -> None:
         await self._line.close()
 
@@ -121,6 +124,9 @@ class Embeddings:
             return response.http_response
 
         return self._read(reply_of(await self._line.ask(say, timeout=timeout)), len(texts))
+
+    async def aopen(self) -> None:
+        _ = self._line.client().embeddings.with_raw_response
 
     async def aclose(self) -> None:
         await self._line.close()

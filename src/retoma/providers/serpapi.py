@@ -60,6 +60,9 @@ class SerpApi:
         offers = [self._offer(each, each.extracted_price) for each in found.shopping_results if each.extracted_price]
         return Offers(offers=offers[:limit], raw=reply.body, usage=Usage(units=1))
 
+    async def aopen(self) -> None:
+        _ = self._line.client()
+
     async def aclose(self) -> None:
         await self._line.close()
 
