@@ -14,12 +14,13 @@ PIECE = 1 << 20  # bytes that are read at once
 LONGEST = 3600.0  # seconds for one request as a whole; silence ends it much sooner
 
 _LONGEST = 800  # some stores end at 1,024 characters, and a prefix may stand before
-_PART = re.compile(r"(?![.])[A-Za-z0-9._=@+-]{1,200}(?<![.])")
+_PART = r"(?![.])[A-Za-z0-9._=@+-]{1,200}(?<![.])"
+_NAME = re.compile(f"{_PART}(?:/{_PART})*")
 
 
 def checked(name: str, *, provider: str) -> str:
     """*name*, if it means the same in every store and leads nowhere else: ``documents/3f/report.pdf``."""
-    if len(name) > _LONGEST or not all(_PART.fullmatch(part) for part in name.split("/")):
+    if len(name) > _LONGEST or not _NAME.fullmatch(name):
         raise rejected(
             provider,
             f"{name[:80]!r} cannot be the name of a blob: it takes letters, digits and ._=@+- between slashes, "
