@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import random
-import re
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from datetime import datetime
 from typing import Any, TypeVar, cast
-from urllib.parse import unquote, urlsplit
 from weakref import WeakKeyDictionary, WeakSet
 
 import psycopg
 from psycopg import errors as pg
-from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import tuple_row
 from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolTimeout
 
-from retoma.errors import DatabaseError, DatabaseTooOld, DatabaseUnreachable
+from retoma.address import checked, explain_connection
+from retoma.errors import DatabaseTooOld, DatabaseUnreachable
 from retoma.query import Query
 from retoma.settings import Settings
 
@@ -46,47 +44,6 @@ def is_lost(error: Exception) -> bool:
 # them whole once they are full, and be kept: so on a worker's own connections the planner is not offered that.
 _HOT = "-c enable_seqscan=off -c enable_hashjoin=off -c enable_mergejoin=off -c enable_bitmapscan=off -c jit=off"
 _HOT += " -c plan_cache_mode=force_generic_plan"
-
-
-def place(url: str) -> str:
-    """Where *url* leads, without user and password: safe to print."""
-    try:
-        found = conninfo_to_dict(checked(url))
-    except DatabaseError:
-        return "(an address that cannot be read)"
-    hosts = str(found.get("host") or "localhost").split(",")
-    ports = str(found.get("port") or "").split(",")
-    ports = ports if len(ports) == len(hosts) else ports * len(hosts)  # one port may stand for all
-    where = ",".join(f"{host}:{port or 5432}" for host, port in zip(hosts, ports, strict=False))
-    return f"{where}/{found['dbname']}" if "dbname" in found else where
-
-
-def checked(url: str) -> str:
-    """*url* itself, when it is one that leads to PostgreSQL; its parts are never repeated in the error."""
-    wrong = "The database URL cannot be read (it is not shown here, for it may hold a password)"
-    right = "It should look like postgresql://user:password@host:5432/database, with % written as %25."
-    if not re.match(r"^postgres(ql)?://", url):
-        raise DatabaseError(f"{wrong}: it does not begin with postgresql://.", next=right)
-    malformed = DatabaseError(f"{wrong}: a host, a port or an option is malformed.", next=right)
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        raise malformed from None
-    if "@" in parts.path + parts.query + parts.fragment:
-        # A password with a / or a # ends up there, and would be printed as part of the place.
-        raise DatabaseError(
-            f"{wrong}: an @ stands behind the host.", next=right.replace("% written", "/ # ? @ written")
-        )
-    for name, text in (("user", parts.username), ("password", parts.password)):
-        if text and re.search(r"%(?![0-9A-Fa-f]{2})", text):
-            raise DatabaseError(f"{wrong}: a % in the {name} is not followed by two hexadecimal digits.", next=right)
-    try:
-        ports = conninfo_to_dict(url).get("port") or ""  # several hosts may be named, for a failover
-    except psycopg.ProgrammingError:
-        raise malformed from None
-    if not re.fullmatch(r"(\d{0,5},)*\d{0,5}", str(ports), re.ASCII):
-        raise malformed
-    return url
 
 
 def connection_options(settings: Settings, *, hot: bool = False) -> dict[str, Any]:
@@ -117,19 +74,6 @@ def jitter(attempt: int, *, longest: float = 5.0) -> float:
     return random.uniform(0.0, min(longest, 0.1 * 2.0**attempt))  # noqa: S311 - not a secret
 
 
-def explain_connection(url: str, error: Exception) -> DatabaseUnreachable:
-    """What a failed connection means, with the place and without the password."""
-    text = " ".join(str(error).split())
-    password = urlsplit(url).password
-    if password:
-        text = text.replace(unquote(password), "…").replace(password, "…")
-    return DatabaseUnreachable(
-        f"The database at {place(url)} cannot be reached: {text[:300].rstrip('.?! ')}.",
-        next="Is the server running, and are user, password and database right? DATABASE_URL decides; "
-        "without it an embedded server is used.",
-    )
-
-
 def check_version(version: int) -> None:
     """Refuse a server older than we can use; *version* as in server_version_num."""
     if version < OLDEST * 10_000:
@@ -139,7 +83,27 @@ def check_version(version: int) -> None:
         )
 
 
-_Pool = AsyncConnectionPool[psycopg.AsyncConnection[Any]]
+class _Connection(psycopg.AsyncConnection[Any]):
+    """One of our own. It keeps its cursor: a new one learns for every statement anew how parameters are written."""
+
+    _kept: psycopg.AsyncCursor[Any] | None = None
+
+    def kept_cursor(self) -> psycopg.AsyncCursor[Any]:
+        """Whoever has executed on it fetches before another can execute, for nothing is awaited in between; only in a
+        pipeline it is, and there each has a cursor of their own.
+        """
+        if self.pgconn.pipeline_status:
+            return _cursor(self)
+        if self._kept is None:
+            self._kept = _cursor(self)
+        return self._kept
+
+    def forget_cursor(self) -> None:
+        """It holds its rows until it executes again, and that may be long."""
+        self._kept = None
+
+
+_Pool = AsyncConnectionPool[_Connection]
 
 
 class _Probe:
@@ -191,6 +155,7 @@ class Database:
         self.settings = settings
         self._pool: _Pool = AsyncConnectionPool(
             self.url,
+            connection_class=_Connection,
             kwargs=connection_options(settings, hot=hot),
             min_size=least,
             max_size=most,
@@ -200,9 +165,10 @@ class Database:
             check=_Probe().check,
             configure=self._note,
         )
-        self._made: WeakSet[psycopg.AsyncConnection[Any]] = WeakSet()
+        self._least = least
+        self._made: WeakSet[_Connection] = WeakSet()
 
-    async def _note(self, connection: psycopg.AsyncConnection[Any]) -> None:
+    async def _note(self, connection: _Connection) -> None:
         self._made.add(connection)
 
     async def open(self) -> None:
@@ -213,7 +179,12 @@ class Database:
             raise explain_connection(self.url, error) from None
         async with connection:
             check_version(connection.info.server_version)
-        await self._pool.open()
+        try:
+            # Who asks before the first connection is there makes the pool open a second one, and then they take turns.
+            await self._pool.open(wait=self._least > 0, timeout=self.settings.connect_timeout * 2)
+        except PoolTimeout as error:
+            await self.close()
+            raise explain_connection(self.url, error) from None
 
     async def close(self) -> None:
         try:
@@ -264,10 +235,17 @@ class Database:
 
 async def fetch(connection: psycopg.AsyncConnection[Any], query: Query[T]) -> list[T]:
     """Run *query* on *connection*, whatever rows and cursors its owner prefers."""
-    cursor = psycopg.AsyncCursor(connection, row_factory=tuple_row)
+    cursor = connection.kept_cursor() if isinstance(connection, _Connection) else _cursor(connection)
     await cursor.execute(query.sql, query.params)
+    rows = await cursor.fetchall()
+    if len(rows) > 1 and isinstance(connection, _Connection):
+        connection.forget_cursor()
     make = query.row
-    return [make(*row) for row in await cursor.fetchall()]
+    return [make(*row) for row in rows]
+
+
+def _cursor(connection: psycopg.AsyncConnection[Any]) -> psycopg.AsyncCursor[Any]:
+    return psycopg.AsyncCursor(connection, row_factory=tuple_row)
 
 
 class SyncDatabase:

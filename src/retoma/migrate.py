@@ -12,13 +12,14 @@ from typing import Any
 
 import psycopg
 
-from retoma.database import check_version, checked, connection_options, explain_connection, is_lost
+from retoma.address import checked, explain_connection
+from retoma.database import check_version, connection_options, is_lost
 from retoma.errors import SchemaMismatch
 from retoma.patience import TRIES, Patience, Tell
 from retoma.settings import Settings
 from retoma.store.migrations import LOCK_SECONDS
 
-HEAD = "0009"
+HEAD = "0011"
 """The revision this program was written for."""
 
 _LOCK = 7_368_021_115

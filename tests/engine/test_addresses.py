@@ -6,7 +6,7 @@ import pytest
 
 from retoma import Retoma, Run, Settings, pipeline
 from retoma import sync as blocking
-from retoma.database import checked, place
+from retoma.address import checked, place
 from retoma.errors import DatabaseError, DatabaseUnreachable
 from retoma.migrate import status
 

@@ -66,7 +66,14 @@ def made(text: str) -> set[str]:
 
 def parts_of(actions: str) -> list[str]:
     """The actions of an ``alter table``: commas inside brackets and quotes do not part them."""
-    found = re.findall(r"(?:[^,('\"]|\([^()]*(?:\([^()]*\)[^()]*)*\)|'[^']*')+", actions)
+    found, depth, quoted = [""], 0, False
+    for sign in actions:
+        quoted ^= sign == "'"
+        depth += 0 if quoted else (sign == "(") - (sign == ")")
+        if sign == "," and not depth and not quoted:
+            found.append("")
+        else:
+            found[-1] += sign
     return [each.strip() for each in found if each.strip()]
 
 

@@ -125,7 +125,7 @@ async def _examine(settings: Settings) -> list[Finding]:
 def _place(url: str, source: str | None, settings: Settings) -> Finding:
     if source is not None:
         return green("database", f"embedded in {settings.home}, programs from {source}")
-    from retoma.database import place
+    from retoma.address import place
 
     return green("database", f"{place(url)} answers")
 

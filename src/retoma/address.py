@@ -1,0 +1,65 @@
+"""Where the database is: an address that can be used, and one that can be shown."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import unquote, urlsplit
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+
+from retoma.errors import DatabaseError, DatabaseUnreachable
+
+
+def place(url: str) -> str:
+    """Where *url* leads, without user and password: safe to print."""
+    try:
+        found = conninfo_to_dict(checked(url))
+    except DatabaseError:
+        return "(an address that cannot be read)"
+    hosts = str(found.get("host") or "localhost").split(",")
+    ports = str(found.get("port") or "").split(",")
+    ports = ports if len(ports) == len(hosts) else ports * len(hosts)  # one port may stand for all
+    where = ",".join(f"{host}:{port or 5432}" for host, port in zip(hosts, ports, strict=False))
+    return f"{where}/{found['dbname']}" if "dbname" in found else where
+
+
+def checked(url: str) -> str:
+    """*url* itself, when it is one that leads to PostgreSQL; its parts are never repeated in the error."""
+    wrong = "The database URL cannot be read (it is not shown here, for it may hold a password)"
+    right = "It should look like postgresql://user:password@host:5432/database, with % written as %25."
+    if not re.match(r"^postgres(ql)?://", url):
+        raise DatabaseError(f"{wrong}: it does not begin with postgresql://.", next=right)
+    malformed = DatabaseError(f"{wrong}: a host, a port or an option is malformed.", next=right)
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        raise malformed from None
+    if "@" in parts.path + parts.query + parts.fragment:
+        # A password with a / or a # ends up there, and would be printed as part of the place.
+        raise DatabaseError(
+            f"{wrong}: an @ stands behind the host.", next=right.replace("% written", "/ # ? @ written")
+        )
+    for name, text in (("user", parts.username), ("password", parts.password)):
+        if text and re.search(r"%(?![0-9A-Fa-f]{2})", text):
+            raise DatabaseError(f"{wrong}: a % in the {name} is not followed by two hexadecimal digits.", next=right)
+    try:
+        ports = conninfo_to_dict(url).get("port") or ""  # several hosts may be named, for a failover
+    except psycopg.ProgrammingError:
+        raise malformed from None
+    if not re.fullmatch(r"(\d{0,5},)*\d{0,5}", str(ports), re.ASCII):
+        raise malformed
+    return url
+
+
+def explain_connection(url: str, error: Exception) -> DatabaseUnreachable:
+    """What a failed connection means, with the place and without the password."""
+    text = " ".join(str(error).split())
+    password = urlsplit(url).password
+    if password:
+        text = text.replace(unquote(password), "…").replace(password, "…")
+    return DatabaseUnreachable(
+        f"The database at {place(url)} cannot be reached: {text[:300].rstrip('.?! ')}.",
+        next="Is the server running, and are user, password and database right? DATABASE_URL decides; "
+        "without it an embedded server is used.",
+    )

@@ -1,0 +1,1 @@
+-- Nothing to take back: what was looked at stays looked at.

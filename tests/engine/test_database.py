@@ -1,0 +1,74 @@
+"""Our own connections: one is enough for who asks one thing at a time, and nobody gets another's rows."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from retoma import Settings
+from retoma.database import Database, fetch
+from retoma.errors import DatabaseUnreachable
+from retoma.query import Query
+
+
+def numbers(first: int, many: int) -> Query[int]:
+    return Query("select generate_series(%(a)s::int, %(b)s::int)", int, {"a": first, "b": first + many - 1})
+
+
+@pytest.fixture
+async def database(database_url: str) -> AsyncIterator[Database]:
+    database = Database(database_url, Settings.load())
+    await database.open()
+    yield database
+    await database.close()
+
+
+async def test_who_asks_one_thing_at_a_time_uses_one_connection(database: Database) -> None:
+    process = Query("select pg_backend_pid()", int)
+
+    pids = {(await database.all(process))[0] for _ in range(20)}
+
+    assert len(pids) == 1
+
+
+@pytest.mark.parametrize("many", [1, 3])
+async def test_those_who_share_a_connection_get_their_own_rows(database: Database, many: int) -> None:
+    async with database.connection() as connection:
+        found = await asyncio.gather(*(fetch(connection, numbers(10 * each, many)) for each in range(50)))
+
+    assert found == [list(range(10 * each, 10 * each + many)) for each in range(50)]
+
+
+async def test_those_who_share_a_pipeline_get_their_own_rows(database: Database) -> None:
+    async with database.connection() as connection, connection.pipeline():
+        found = await asyncio.gather(*(fetch(connection, numbers(10 * each, 2)) for each in range(20)))
+
+    assert found == [[10 * each, 10 * each + 1] for each in range(20)]
+
+
+async def test_a_statement_that_failed_spoils_no_later_one(database: Database) -> None:
+    async with database.connection() as connection:
+        before = await fetch(connection, numbers(1, 1))
+        with pytest.raises(Exception, match="division by zero"):
+            await fetch(connection, Query("select 1 / 0", int))
+        after = await fetch(connection, numbers(2, 1))
+
+    assert (before, after) == ([1], [2])
+
+
+async def test_many_rows_are_not_held_after_they_were_given(database: Database) -> None:
+    async with database.connection() as connection:
+        await fetch(connection, numbers(1, 1000))
+
+        assert connection.kept_cursor().rowcount == -1  # type: ignore[attr-defined]
+
+
+async def test_a_database_that_is_not_there_is_told_when_it_is_opened(unused_tcp_port: int) -> None:
+    database = Database(f"postgresql://nobody:s3cret@127.0.0.1:{unused_tcp_port}/none", Settings.load())
+
+    with pytest.raises(DatabaseUnreachable, match=f"127.0.0.1:{unused_tcp_port}/none") as told:
+        await database.open()
+
+    assert "s3cret" not in str(told.value)
