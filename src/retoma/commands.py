@@ -155,6 +155,13 @@ def _enqueue_some(
     if missing := sorted({key for key in keys if key} - {row.key for row in rows if row.key}):
         # Another transaction was writing these keys at the same moment; by now it has committed or not.
         rows = rows + (yield jobs.by_keys(order, missing))
+        # Pruned before they were found, the jobs that had the keys leave them free.
+        free = set(missing) - {row.key for row in rows if row.key}
+        again = {key: each for key, each in zip(keys, inputs, strict=True) if key in free}
+        if again:
+            rows = rows + (
+                yield from _enqueue_some(pipeline, list(again.values()), list(again), order, options, notify)
+            )
     by_key = {row.key: row for row in rows if row.key}
     unkeyed = iter(row for row in rows if row.key is None)
     return [by_key[key] if key else next(unkeyed) for key in keys]

@@ -279,6 +279,25 @@ async def test_a_key_whose_job_is_pruned_before_it_is_found_is_free(
     assert inputs(psql) == ["second"]
 
 
+async def test_a_key_among_many_whose_job_is_pruned_before_it_is_found_is_free(
+    app_with: AppWith, psql: psycopg.Connection
+) -> None:
+    app = await app_with(note)
+    asked = commands.enqueue(note, ["a", "b", "b"], str, commands.Options(), notify=lambda _queue: False)
+    written = await app.fetch(next(asked))
+    psql.execute("delete from retoma.jobs where key = 'b'")  # as if another had written it, and it was pruned since
+    psql.commit()
+    found = await app.fetch(asked.send([each for each in written if each.key == "a"]))
+    again = await app.fetch(asked.send(found))
+    with pytest.raises(StopIteration) as done:
+        asked.send(again)
+
+    assert found == []
+    a, b, same = done.value.value
+    assert (a.key, b.key, same) == ("a", "b", b)
+    assert inputs(psql) == ["a", "b"]
+
+
 @pytest.mark.parametrize("commits", [True, False])
 async def test_a_key_that_another_transaction_is_writing_is_waited_for(
     app_with: AppWith, psql: psycopg.Connection, *, commits: bool

@@ -505,6 +505,9 @@ class TestAbandon:
 
         assert db.ask(calls.abandon()) == []
 
+        db.sql("update retoma.calls set asked_at = now() - interval '49 hours'")
+        assert db.ask(calls.abandon()) == [id], "whoever took it in has forgotten it by now"
+
 
 class TestPrice:
     def test_the_price_of_today_is_the_latest_that_has_begun(self, db: BatchHand) -> None:

@@ -214,6 +214,8 @@ def plan(*, quick: bool, waiting: int | None = None) -> dict[str, Callable[[], A
         "uploads": lambda: uploads.uploads(2_000 // part, busy=False),
         "uploads_two_processes": lambda: uploads.uploads(2_000 // part, busy=False, processes=2),
         "uploads_while_busy": lambda: uploads.uploads(2_000 // part, busy=True, processes=2),
+        "uploads_at_once": lambda: uploads.bursts(20 // part, busy=False, processes=2),
+        "uploads_at_once_while_busy": lambda: uploads.bursts(20 // part, busy=True, processes=2),
         "uploads_paced_while_busy": lambda: uploads.uploads(1_000 // part, busy=True, pace=100, processes=2),
         "documents": lambda: pipelines.documents(200 // part),
         "classified_documents": lambda: pipelines.classified(200 // part),

@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import cache
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -25,6 +26,7 @@ Figures = dict[str, Any]
 CALLERS = 200
 _BUSY = 40  # documents that wait for the worker before the first upload, beside those that come in
 _SMALLEST, _LARGEST = 2_000, 100_000
+_STRIDE = 61_803  # spreads the sizes
 _BOUNDARY = "a-file-of-the-bench"
 _ACCEPTED = 202
 
@@ -101,6 +103,37 @@ async def uploads(number: int, *, busy: bool, pace: float | None = None, process
     }
 
 
+async def bursts(number: int, *, busy: bool, processes: int = 1) -> Figures:
+    """*CALLERS* files at the same moment, so many times, with a rest between: when each is answered."""
+    async with house() as here:
+        with ExitStack() as stack:
+            since = await here.now()
+            if busy:
+                stack.enter_context(here.worker())
+                for which in range(_BUSY):
+                    await here.receive(which)
+                await here.ended(1, since)
+            server = stack.enter_context(served(here, processes))
+            await _sent(server, first=0, number=CALLERS)
+            since = await here.now()
+            waits = []
+            for which in range(1, number + 1):
+                await asyncio.sleep(1.0)
+                waits.append(sorted(await _sent(server, first=CALLERS * which, number=CALLERS)))
+            processed = (await here.ended(0, since)).jobs
+    return {
+        "bursts": number,
+        "uploads_each": CALLERS,
+        "server_processes": processes,
+        "p50_ms": round(statistics.median(each[CALLERS // 2] for each in waits), 1),
+        "p95_ms": round(statistics.median(each[int(CALLERS * 0.95)] for each in waits), 1),
+        "p95_of_the_best_and_the_worst_ms": [
+            round(found(each[int(CALLERS * 0.95)] for each in waits), 1) for found in (min, max)
+        ],
+        "documents_processed_meanwhile": processed,
+    }
+
+
 async def _sent(server: Server, *, first: int, number: int, pace: float | None = None) -> list[float]:
     """How many milliseconds each answer took, from the moment it was due: who has to wait for their turn waits."""
     left = iter(range(first, first + number))
@@ -132,9 +165,10 @@ async def _sent(server: Server, *, first: int, number: int, pace: float | None =
 
 
 def _request(which: int, server: Server) -> bytes:
-    chance = Random(f"upload {which}")  # noqa: S311 - invented papers need no secrecy
-    size = chance.randint(_SMALLEST, _LARGEST)
-    text = (f"{which}\n" + _text() * (1 + size // len(_text()))).encode()[:size].decode(errors="ignore").encode()
+    end = _SMALLEST + which * _STRIDE % (_LARGEST - _SMALLEST)
+    while _text()[end] & 0xC0 == 0x80:  # noqa: PLR2004 - in the middle of a letter
+        end -= 1
+    text = f"{which}\n".encode() + _text()[:end]
     part = f'--{_BOUNDARY}\r\nContent-Disposition: form-data; name="files"; filename="{which}.txt"\r\n\r\n'
     body = part.encode() + text + f"\r\n--{_BOUNDARY}--\r\n".encode()
     head = (
@@ -144,14 +178,11 @@ def _request(which: int, server: Server) -> bytes:
     return head.encode() + body
 
 
-_texts: list[str] = []
-
-
-def _text() -> str:
-    if not _texts:
-        chance = Random("uploads")  # noqa: S311 - as above
-        _texts.append(invent(chance, labelled.labels()[0].name, "pt"))
-    return _texts[0]
+@cache
+def _text() -> bytes:
+    """As much as the largest file takes, once: making a file must cost the callers next to nothing."""
+    paper = invent(Random("uploads"), labelled.labels()[0].name, "pt").encode()  # noqa: S311 - no secret
+    return paper * (1 + _LARGEST // len(paper))
 
 
 async def _accepted(reader: asyncio.StreamReader) -> None:

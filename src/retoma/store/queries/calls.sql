@@ -270,7 +270,7 @@ select call.id, call.tenant, call.key, call.provider, call.model, call.job_id, c
 
 -- name: abandon
 -- Requests whose executor is gone, and whose answer nobody awaits any more, are in doubt; what was handed in can still
--- be looked for.
+-- be looked for, but no provider keeps it for two days.
 with lost as materialized (
     select call.id
       from retoma.calls as call
@@ -279,7 +279,7 @@ with lost as materialized (
        and worker.stopped_at is null
        and worker.lease_expires_at > now()
      where call.state = 'open'
-       and call.request_id is null
+       and (call.request_id is null or call.asked_at < now() - interval '2 days')
        and worker.id is null
        and coalesce(call.awaited_until, call.asked_at + interval '10 minutes') < now()
      order by call.id
