@@ -85,7 +85,6 @@ async def _open(database: Database) -> None:
 async def work(app: Any, orders: Orders, control: Any) -> None:
     """Run an executor of *app* until it is told to stop."""
     settings = Settings.load(**orders.settings)
-    os.nice(settings.worker_nice)
     log_to_stderr(level=settings.log_level, format=settings.log_format, label=settings.worker_label)
     database = Database(orders.database_url, settings, hot=True, most=6)
     transactions = Database(orders.database_url, settings, most=max(2, min(orders.at_once, 20)), least=0)

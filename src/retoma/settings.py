@@ -54,8 +54,6 @@ class Settings(BaseSettings):
     """Executor processes per worker."""
     worker_at_once: int = Field(default=10, ge=1)
     """Handlers that run at the same time in one executor."""
-    worker_nice: int = Field(default=5, ge=0, le=19)
-    """How far executors stand back where others of the machine want the processor: people wait for the others."""
 
     connect_timeout: int = Field(default=5, ge=1)
     """Seconds to wait for the database to answer a new connection."""

@@ -148,18 +148,6 @@ async def until_right(ask: Callable[[], Awaitable[Metrics]], right: Callable[[Me
 
 
 @pytest.mark.parametrize("given", [None, "3"])
-async def test_executors_stand_back_behind_those_whom_people_wait_for(fleet: Fleet) -> None:
-    """And not the supervisor, which beats for them."""
-    member = fleet.start("ana", processes=2)
-    executors = await member.ready(2)
-
-    def behind() -> list[int]:
-        ours = psutil.Process(member.pid).nice()
-        return [psutil.Process(pid).nice() - ours for pid in executors]
-
-    await until(lambda: behind() == [5, 5], what="both have begun")
-
-
 async def test_an_executor_begins_with_one_thread_for_sums_unless_it_was_told_otherwise(
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch, given: str | None
 ) -> None:

@@ -104,7 +104,9 @@ async def uploads(number: int, *, busy: bool, pace: float | None = None, process
 
 
 async def bursts(number: int, *, busy: bool, processes: int = 1) -> Figures:
-    """*CALLERS* files at the same moment, so many times, with a rest between: when each is answered."""
+    """*CALLERS* files at the same moment, each over a connection that is open, so many times with a rest between: when
+    each is answered.
+    """
     async with house() as here:
         with ExitStack() as stack:
             since = await here.now()
@@ -119,7 +121,7 @@ async def bursts(number: int, *, busy: bool, processes: int = 1) -> Figures:
             waits = []
             for which in range(1, number + 1):
                 await asyncio.sleep(1.0)
-                waits.append(sorted(await _sent(server, first=CALLERS * which, number=CALLERS)))
+                waits.append(await _burst(server, first=CALLERS * which))
             processed = (await here.ended(0, since)).jobs
     return {
         "bursts": number,
@@ -132,6 +134,22 @@ async def bursts(number: int, *, busy: bool, processes: int = 1) -> Figures:
         ],
         "documents_processed_meanwhile": processed,
     }
+
+
+async def _burst(server: Server, *, first: int) -> list[float]:
+    requests = [_request(which, server) for which in range(first, first + CALLERS)]
+    lines = [await asyncio.open_connection(server.host, server.port) for _ in requests]
+    start = time.perf_counter()
+
+    async def call(line: tuple[asyncio.StreamReader, asyncio.StreamWriter], request: bytes) -> float:
+        reader, writer = line
+        writer.write(request)
+        await _accepted(reader)
+        waited = 1000 * (time.perf_counter() - start)
+        writer.close()
+        return waited
+
+    return sorted(await asyncio.gather(*map(call, lines, requests)))
 
 
 async def _sent(server: Server, *, first: int, number: int, pace: float | None = None) -> list[float]:

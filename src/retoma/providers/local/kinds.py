@@ -14,7 +14,7 @@ KINDS = ("pdf", "docx", "xlsx", "pptx", "epub", "html", "csv", "txt", "png", "jp
 TEXTS = ("txt", "csv", "html")
 """Whoever is one of these can be read as any other."""
 
-_HEAD = 65_536
+_HEAD = 16_384
 _TAIL = 1_048_576
 _SAMPLE_LINES = 50
 
