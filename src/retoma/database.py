@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import select
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
@@ -29,7 +30,7 @@ LOST = (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout)
 TRANSIENT = (*LOST, pg.SerializationFailure, pg.DeadlockDetected)
 """What may go well a moment later."""
 
-_IDLE_BEFORE_PROBE = 1.0
+_IDLE_BEFORE_PROBE = 10.0  # seconds; as long as the kernel waits before it asks by itself
 _GONE = frozenset({"57P01", "57P02", "57P03"})  # the server stops, has crashed, or is starting
 
 
@@ -107,23 +108,30 @@ _Pool = AsyncConnectionPool[_Connection]
 
 
 class _Probe:
-    """A connection that has rested is asked whether it still lives before it is given out."""
+    """A connection is looked at before it is given out. One that the server has closed can be read from, though nobody
+    has asked it anything, and looking at that costs no round trip. One that has rested long is asked in any case, for
+    a network may go away without a word.
+    """
 
     def __init__(self) -> None:
         self._used: WeakKeyDictionary[object, float] = WeakKeyDictionary()
 
-    def rested(self, connection: object) -> bool:
+    def doubts(self, connection: psycopg.AsyncConnection[Any] | psycopg.Connection[Any]) -> bool:
         now = time.monotonic()
         before = self._used.get(connection, now)
         self._used[connection] = now
-        return now - before > _IDLE_BEFORE_PROBE
+        if now - before > _IDLE_BEFORE_PROBE or connection.closed:
+            return True
+        looking = select.poll()  # and not select(), which ends at descriptor 1,023
+        looking.register(connection.fileno(), select.POLLIN)
+        return bool(looking.poll(0))
 
     async def check(self, connection: psycopg.AsyncConnection[Any]) -> None:
-        if self.rested(connection):
+        if self.doubts(connection):
             await AsyncConnectionPool.check_connection(connection)
 
     def check_sync(self, connection: psycopg.Connection[Any]) -> None:
-        if self.rested(connection):
+        if self.doubts(connection):
             ConnectionPool.check_connection(connection)
 
 

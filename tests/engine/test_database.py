@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 
+import psycopg
 import pytest
 
 from retoma import Settings
-from retoma.database import Database, fetch
+from retoma.database import Database, SyncDatabase, fetch
 from retoma.errors import DatabaseUnreachable
 from retoma.query import Query
 
@@ -56,6 +58,35 @@ async def test_a_statement_that_failed_spoils_no_later_one(database: Database) -
         after = await fetch(connection, numbers(2, 1))
 
     assert (before, after) == ([1], [2])
+
+
+async def test_a_connection_that_the_server_closed_is_not_given_out(
+    database: Database, psql: psycopg.Connection
+) -> None:
+    process = Query("select pg_backend_pid()", int)
+    (before,) = await database.all(process)
+    psql.execute("select pg_terminate_backend(%s)", [before])
+    while psql.execute("select 1 from pg_stat_activity where pid = %s", [before]).fetchone():
+        await asyncio.sleep(0.01)
+
+    (after,) = await database.all(process)
+
+    assert after != before
+
+
+def test_nor_to_those_who_do_not_await(database_url: str, psql: psycopg.Connection) -> None:
+    process = Query("select pg_backend_pid()", int)
+    database = SyncDatabase(database_url, Settings.load())
+    database.open()
+    (before,) = database.all(process)
+    psql.execute("select pg_terminate_backend(%s)", [before])
+    while psql.execute("select 1 from pg_stat_activity where pid = %s", [before]).fetchone():
+        time.sleep(0.01)
+
+    (after,) = database.all(process)
+
+    assert after != before
+    database.close()
 
 
 async def test_many_rows_are_not_held_after_they_were_given(database: Database) -> None:
