@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 from contextlib import suppress
 from typing import Self
@@ -23,7 +24,7 @@ class Wire:
     async def to_server(self, reader: asyncio.StreamReader) -> None:
         with suppress(OSError):
             while piece := await reader.read(65_536):
-                if self.proxy.delayed is not None and self.proxy.delayed in piece:
+                if self.proxy.delayed is not None and re.search(self.proxy.delayed, piece, re.DOTALL):
                     self.keeping, self.proxy.delayed = True, None
                 if self.keeping:
                     self.kept += piece
@@ -57,7 +58,7 @@ class Proxy:
         self.wires: set[Wire] = set()
         self._kept: list[Wire] = []
         self.delayed: bytes | None = None
-        """The first statement that has these words in it waits, with all that follows on its connection."""
+        """The first statement in which this pattern is found waits, with all that follows on its connection."""
 
     async def __aenter__(self) -> Self:
         self._listener = await asyncio.start_server(self._connected, "127.0.0.1", 0)

@@ -9,7 +9,8 @@ import platform
 import statistics
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from importlib.metadata import version
 from typing import Any
 
@@ -18,11 +19,13 @@ import psycopg
 from retoma import Settings, migrate
 from retoma.app import reach
 from retoma.bench import asking, batches, figures, limit, local, pipelines, searching, uploads
-from retoma.bench.machine import server_cpu, worker
+from retoma.bench.machine import WorkerProcess, server_cpu, worker
 from retoma.bench.program import STEPS, app, clock, nap, noop, steps
 from retoma.store import workers
 
 Figures = dict[str, Any]
+
+_RESTING = 0.1  # processor seconds in one second, at most, of a worker that has started and has nothing to do
 
 
 async def bulk_enqueue(jobs: int) -> Figures:
@@ -47,19 +50,22 @@ async def _until(done: Callable[[figures.Counts], bool], *, limit: float = 300.0
             await asyncio.sleep(0.05)
 
 
-async def _start_up(processes: int) -> float:
-    """Processor seconds of a worker that finds nothing to do, to be taken off what a busy one used."""
+@asynccontextmanager
+async def _working(processes: int = 1) -> AsyncIterator[WorkerProcess]:
+    """A worker that has started and found nothing to do when the block begins; that far its work does not count."""
+    await app.pause_queue(noop.queue)
     with worker(app.database.url, processes=processes) as running:
         async with asyncio.timeout(60):
             while len(await app.workers()) < processes:
                 await asyncio.sleep(0.05)
-        await asyncio.sleep(1.5)
-    return running.cpu_seconds
+            while running.count() > _RESTING:
+                await asyncio.sleep(1.0)
+        await app.resume_queue(noop.queue)
+        yield running
 
 
 async def noop_jobs(jobs: int, *, processes: int = 1, waiting: int = 0, batch: bool = False) -> Figures:
     """Jobs that do nothing, from the first claim to the last ending; *waiting* more are in the queue."""
-    start_up = await _start_up(processes)
     began = time.perf_counter()
     if batch:
         await app.batch(noop, range(jobs), name="noop")
@@ -71,7 +77,7 @@ async def noop_jobs(jobs: int, *, processes: int = 1, waiting: int = 0, batch: b
     async with await psycopg.AsyncConnection.connect(app.database.url) as connection:
         backend = connection.info.backend_pid
         before, wal = server_cpu(backend), (await app.fetch(figures.written()))[0]
-        with worker(app.database.url, processes=processes) as running:
+        async with _working(processes) as running:
             await _until(lambda now: now.completed >= jobs)
         after, wal_after = server_cpu(backend), (await app.fetch(figures.written()))[0]
     pace = (await app.fetch(figures.pace()))[0]
@@ -82,7 +88,7 @@ async def noop_jobs(jobs: int, *, processes: int = 1, waiting: int = 0, batch: b
         "vacuum_seconds": round(quiet - loaded, 1),
         "executors": processes,
         "per_second": round(pace.jobs / (pace.seconds or 1)),
-        "worker_cpu_ms_per_job": round(1000 * (running.cpu_seconds - start_up) / pace.jobs, 4),
+        "worker_cpu_ms_per_job": round(1000 * running.cpu_seconds / pace.jobs, 4),
         "wal_bytes_per_job": round((wal_after - wal) / pace.jobs),
         "peak_megabytes_of_one_process": round(running.peak_megabytes),
     }
@@ -113,15 +119,14 @@ async def pickup(jobs: int) -> Figures:
 
 async def durable_steps(jobs: int) -> Figures:
     """Steps saved per second, jobs of ten steps, a hundred at once."""
-    start_up = await _start_up(1)
     await app.enqueue_many(steps, range(jobs))
-    with worker(app.database.url) as running:
+    async with _working() as running:
         await _until(lambda now: now.completed >= jobs)
     pace = (await app.fetch(figures.pace()))[0]
     return {
         "jobs": jobs,
         "steps_per_second": round(STEPS * pace.jobs / (pace.seconds or 1)),
-        "worker_cpu_ms_per_step": round(1000 * (running.cpu_seconds - start_up) / pace.jobs / STEPS, 4),
+        "worker_cpu_ms_per_step": round(1000 * running.cpu_seconds / pace.jobs / STEPS, 4),
     }
 
 

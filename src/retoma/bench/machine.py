@@ -22,6 +22,12 @@ class WorkerProcess:
         self._popen = subprocess.Popen(command, env={**os.environ, **environment}, stdin=subprocess.DEVNULL)
         self.cpu_seconds = 0.0
         self.peak_megabytes = 0.0
+        self._before = 0.0
+
+    def count(self) -> float:
+        """What it has used so far, executors included, is not part of the figure; how much more that is than before."""
+        last, self._before = self._before, _cpu_of(self._popen.pid) or 0.0
+        return self._before - last
 
     def stop(self) -> None:
         """End it gracefully; its processor time, executors included, is known afterwards."""
@@ -30,7 +36,7 @@ class WorkerProcess:
         self._popen.send_signal(signal.SIGTERM)
         _, status, usage = os.wait4(self._popen.pid, 0)
         self._popen.returncode = os.waitstatus_to_exitcode(status)
-        self.cpu_seconds = usage.ru_utime + usage.ru_stime
+        self.cpu_seconds = usage.ru_utime + usage.ru_stime - self._before
         self.peak_megabytes = usage.ru_maxrss / 1024
 
 
@@ -55,7 +61,14 @@ def worker(
 def server_cpu(backend: int) -> float | None:
     """Processor seconds so far of the server that *backend* belongs to; None when it is not on this machine."""
     try:
-        parent = int(_stat(backend)[1])
+        return _cpu_of(int(_stat(backend)[1]))
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def _cpu_of(parent: int) -> float | None:
+    """Processor seconds so far of a process and all that it has started, those that have ended included."""
+    try:
         whole = sum(float(each) for each in _stat(parent)[11:15])
         for each in Path(f"/proc/{parent}/task/{parent}/children").read_text().split():
             whole += sum(float(part) for part in _stat(int(each))[11:13])
