@@ -31,6 +31,7 @@ TRANSIENT = (*LOST, pg.SerializationFailure, pg.DeadlockDetected)
 """What may go well a moment later."""
 
 _IDLE_BEFORE_PROBE = 10.0  # seconds; as long as the kernel waits before it asks by itself
+_FIRST_SECONDS = 1.0
 _GONE = frozenset({"57P01", "57P02", "57P03"})  # the server stops, has crashed, or is starting
 
 
@@ -187,12 +188,12 @@ class Database:
             raise explain_connection(self.url, error) from None
         async with connection:
             check_version(connection.info.server_version)
-        try:
-            # Who asks before the first connection is there makes the pool open a second one, and then they take turns.
-            await self._pool.open(wait=self._least > 0, timeout=self.settings.connect_timeout * 2)
-        except PoolTimeout as error:
-            await self.close()
-            raise explain_connection(self.url, error) from None
+        await self._pool.open()
+        # Who asks before the first connection is there makes the pool open a second one, and then they take turns. (The
+        # pool's own wait would close it for good when that takes too long.)
+        until = time.monotonic() + _FIRST_SECONDS
+        while self._least and not self._pool.get_stats()["pool_available"] and time.monotonic() < until:
+            await asyncio.sleep(0.002)
 
     async def close(self) -> None:
         try:

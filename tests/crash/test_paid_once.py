@@ -318,7 +318,7 @@ async def test_many_executors_use_what_a_provider_allows_and_are_hardly_ever_ref
     figure("billed, limited", (counts, refused))
     figure("use of requests, tokens", [round(each, 3) for each in used])
     figure("billed in 10 s at a quarter", slower)
-    assert executors == EXECUTORS
+    assert executors >= EXECUTORS, "one whose heartbeat came too late is replaced"
     assert counts["limited"] < 0.005 * sum(counts.values())
     assert refused["limited"] == counts["limited"], "fewer are asked for, and some are refused"
     assert max(used) > 0.9
