@@ -68,18 +68,23 @@ def served(here: House, processes: int = 1) -> Iterator[Server]:
         server.stop()
 
 
+async def _occupy(here: House, stack: ExitStack) -> None:
+    """An executor that has begun to process, and has enough to do."""
+    since = await here.now()
+    stack.enter_context(here.worker())
+    for which in range(_BUSY):
+        await here.receive(which)
+    await here.ended(1, since)
+
+
 async def uploads(number: int, *, busy: bool, pace: float | None = None, processes: int = 1) -> Figures:
     """Small files, each another, by *CALLERS* at once: each sends the next as soon as the last is answered, or all of
     them together *pace* in a second. When *busy*, an executor processes meanwhile what came in.
     """
     async with house() as here:
         with ExitStack() as stack:
-            since = await here.now()
             if busy:
-                stack.enter_context(here.worker())
-                for which in range(_BUSY):
-                    await here.receive(which)
-                await here.ended(1, since)
+                await _occupy(here, stack)
             with served(here, processes) as warming:  # what a server costs before its first upload
                 await _sent(warming, first=0, number=processes)
             server = stack.enter_context(served(here, processes))
@@ -109,12 +114,8 @@ async def bursts(number: int, *, busy: bool, processes: int = 1) -> Figures:
     """
     async with house() as here:
         with ExitStack() as stack:
-            since = await here.now()
             if busy:
-                stack.enter_context(here.worker())
-                for which in range(_BUSY):
-                    await here.receive(which)
-                await here.ended(1, since)
+                await _occupy(here, stack)
             server = stack.enter_context(served(here, processes))
             await _sent(server, first=0, number=CALLERS)
             since = await here.now()
