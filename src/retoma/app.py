@@ -17,7 +17,7 @@ from retoma import commands, embedded, notify, scheduling
 from retoma.access import Access
 from retoma.batches import Batches
 from retoma.calling import Calls
-from retoma.commands import Command, Options, only
+from retoma.commands import Command, only, options_of
 from retoma.database import TRANSIENT, Database
 from retoma.errors import ConfigurationError, DatabaseUnreachable
 from retoma.front import LATE_SECONDS, Enqueueing, Front, always, keys_of, prepare
@@ -159,7 +159,7 @@ class Retoma(Batches, Calls):
         caller's rows. The same *key* gives the same job back, or raises KeyTaken with ``if_taken='raise'``.
         """
         hint = self._hint if conn is None else always
-        return await self._ask(commands.enqueue_one(pipeline, input, key, Options(**options), notify=hint), conn)
+        return await self._ask(commands.enqueue_one(pipeline, input, key, options_of(options), notify=hint), conn)
 
     async def enqueue_many(
         self,
@@ -172,7 +172,7 @@ class Retoma(Batches, Calls):
     ) -> list[Receipt]:
         """Queue one job per input, all or none."""
         hint = self._hint if conn is None else always
-        command = commands.enqueue(pipeline, inputs, keys_of(key), Options(**options), notify=hint)
+        command = commands.enqueue(pipeline, inputs, keys_of(key), options_of(options), notify=hint)
         return await self._transact(command, conn)
 
     def _hint(self, queue: str) -> bool:

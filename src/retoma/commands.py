@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import islice
@@ -43,6 +43,14 @@ class Options:
     if_taken: OnTaken = "return"
 
 
+_PLAIN = Options()
+
+
+def options_of(said: Mapping[str, Any]) -> Options:
+    """What a caller *said* of how. Most say nothing, and then there is nothing to look at."""
+    return Options(**said) if said else _PLAIN
+
+
 def enqueue_one(
     pipeline: Pipeline[I, Any], input: I, key: str | None, options: Options, *, notify: Callable[[str], bool]
 ) -> Command[Receipt]:
@@ -53,8 +61,8 @@ def enqueue_one(
     checks.text("key", key)
     text = pipeline.input.encode(input, what=f"the input of a {pipeline.name!r} job").text
     if lane := _lane(pipeline, input, options):
-        yield queues.lanes(order.queue, [lane], at_once=pipeline.lane_at_once)
-    asked = jobs.enqueue_one(order, text, key, lane, notify=notify(order.queue))
+        yield queues.lanes(order["queue"], [lane], at_once=pipeline.lane_at_once)
+    asked = jobs.enqueue_one(order, text, key, lane, notify=notify(order["queue"]))
     rows: list[Receipt] = yield asked
     while not rows and key:
         # Pruned before it was found, the job that had the key leaves it free.
@@ -95,12 +103,11 @@ def _refuse_taken(pipeline: Pipeline[Any, Any], taken: Sequence[Receipt]) -> Non
         )
 
 
-def _order(pipeline: Pipeline[Any, Any], options: Options) -> jobs.Order:
+def _check(options: Options) -> None:
     checks.when(options.run_at, options.delay)
     checks.seconds("timeout", options.timeout)
     checks.seconds("expires", options.expires)
-    priority = pipeline.priority if options.priority is None else options.priority
-    checks.whole("priority", priority, -1000, 1000)
+    checks.whole("priority", options.priority, -1000, 1000)
     checks.whole("attempts", options.attempts, 1, checks.MOST_ATTEMPTS)
     if options.queue is not None:
         checks.name("queue", options.queue)
@@ -108,17 +115,23 @@ def _order(pipeline: Pipeline[Any, Any], options: Options) -> jobs.Order:
         raise ConfigurationError(f"if_taken is 'return' or 'raise', not {options.if_taken!r}.")
     if not callable(options.correlation_id):
         checks.text("correlation_id", options.correlation_id or None)
+
+
+def _order(pipeline: Pipeline[Any, Any], options: Options) -> jobs.Order:
+    if options is not _PLAIN:
+        _check(options)
     return jobs.Order(
         pipeline=pipeline.name,
         queue=options.queue or pipeline.queue,
         max_attempts=options.attempts or pipeline.retry.attempts,
         timeout=options.timeout or pipeline.timeout,
-        priority=priority,
+        priority=pipeline.priority if options.priority is None else options.priority,
         run_at=options.run_at,
         delay=options.delay,
         expires=options.expires or pipeline.expires,
         correlation_id=None if callable(options.correlation_id) else options.correlation_id,
         batch_id=options.batch_id,
+        traceparent=None,
     )
 
 
@@ -142,13 +155,13 @@ def _enqueue_some(
     texts = [pipeline.input.encode(each, what=what).text for each in inputs]
     lanes = [_lane(pipeline, each, options) for each in inputs]
     if named := sorted({lane for lane in lanes if lane}):
-        yield queues.lanes(order.queue, named, at_once=pipeline.lane_at_once)
+        yield queues.lanes(order["queue"], named, at_once=pipeline.lane_at_once)
     each_its_own = options.correlation_id if callable(options.correlation_id) else None
     told = [each_its_own(each) for each in inputs] if each_its_own else ()
     for one in told:
         checks.text("correlation_id", one or None)
     rows: list[Receipt] = yield jobs.enqueue(
-        order, texts, keys, lanes, correlation_ids=told, notify=notify(order.queue)
+        order, texts, keys, lanes, correlation_ids=told, notify=notify(order["queue"])
     )
     if not any(keys):
         return rows

@@ -71,6 +71,7 @@ class Executor:
         self._configurations = Configurations(database)
         self._desk = Desk(database, worker_id, tenant=settings.tenant)
         self._wake = asyncio.Event()
+        self._full = False  # no more was claimed for want of a place
         self._rate = 0.0
         self._threads = ThreadPoolExecutor(self.at_once, thread_name_prefix="handler")
 
@@ -166,7 +167,8 @@ class Executor:
         idle = 0
         while not self.draining:
             room = self._room()
-            if room <= 0:
+            self._full = room <= 0
+            if self._full:
                 await self._rest(_TICK)
                 continue
             claims = await self._claiming.claim(room, suspects=self.apart)
@@ -178,7 +180,9 @@ class Executor:
                 break
             self._take(claims)
             idle = 0 if claims else idle + 1
-            if not claims:
+            if claims:
+                await asyncio.sleep(0)  # what was taken begins before more is asked for
+            else:
                 # A little chance, so that a fleet does not look all at the same moment.
                 await self._rest(self.settings.poll_seconds * (0.8 + 0.4 * (hash((self.worker_id, idle)) % 100) / 100))
         while self._running:
@@ -278,7 +282,7 @@ class Executor:
         else:
             self.ledger.end(ended)
         self._start()
-        if not self._ready:
+        if not self._ready and (self._full or self.draining):
             self._wake.set()
 
     def _release(self, claim: Claim, *, reason: str = "draining") -> None:
@@ -297,8 +301,8 @@ class Executor:
             self.totals.failed += 1
         elif state == "queued" and ended.ending == "failed":
             self.totals.retried += 1
-        if self._claiming.hungry:
-            self.wake()  # its place in a full lane is free now
+        if self._claiming.hungry and (ended.claim.lane_id or state == "queued"):
+            self.wake()  # its place in a full lane is free now, or it may come again at once
         if state is None:
             emit(JobLost(**_who(self.worker_id, ended.claim)))
         elif heard():

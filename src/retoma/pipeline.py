@@ -82,6 +82,7 @@ def pipeline(
     """
     times = {"timeout": timeout, "step_timeout": step_timeout, "expires": expires, "stall_seconds": stall_seconds}
     _check(name, queue or name, times, lane=lane, lane_at_once=lane_at_once)
+    checks.whole("priority", priority, -1000, 1000)
 
     def define(handler: Callable[..., Any]) -> Pipeline[Any, Any]:
         given, kind, needs, likes, result = _signature(name, handler)

@@ -14,7 +14,7 @@ from typing import Any, Self, TypeVar, Unpack
 import psycopg
 
 from retoma import commands, embedded, notify, scheduling
-from retoma.commands import Command, Options
+from retoma.commands import Command, options_of
 from retoma.database import LOST, SyncDatabase
 from retoma.errors import ConfigurationError, DatabaseUnreachable
 from retoma.front import LATE_SECONDS, Enqueueing, Front, always, keys_of, prepare
@@ -150,7 +150,7 @@ class Retoma(Batches, Calls):
     ) -> Receipt:
         """Queue one job, on the caller's own *conn* if there is one; the same *key* gives the same job back."""
         hint = self._hint if conn is None else always
-        return self._ask(commands.enqueue_one(pipeline, input, key, Options(**options), notify=hint), conn)
+        return self._ask(commands.enqueue_one(pipeline, input, key, options_of(options), notify=hint), conn)
 
     def enqueue_many(
         self,
@@ -163,7 +163,7 @@ class Retoma(Batches, Calls):
     ) -> list[Receipt]:
         """Queue one job per input, all or none."""
         hint = self._hint if conn is None else always
-        command = commands.enqueue(pipeline, inputs, keys_of(key), Options(**options), notify=hint)
+        command = commands.enqueue(pipeline, inputs, keys_of(key), options_of(options), notify=hint)
         return self._transact(command, conn)
 
     def _hint(self, queue: str) -> bool:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as TooLong
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 from uuid import UUID, uuid4
 
 import psycopg
@@ -218,7 +218,20 @@ class Hand:
 
 def order_of(**changes: Any) -> jobs.Order:
     """What the jobs of a test have in common, unless it says otherwise."""
-    return jobs.Order(**{"pipeline": PIPELINE, "queue": QUEUE, "max_attempts": 5, "timeout": 120.0} | changes)
+    plain = jobs.Order(
+        pipeline=PIPELINE,
+        queue=QUEUE,
+        batch_id=None,
+        priority=0,
+        run_at=None,
+        delay=0.0,
+        expires=None,
+        max_attempts=5,
+        timeout=120.0,
+        correlation_id=None,
+        traceparent=None,
+    )
+    return cast(jobs.Order, plain | changes)
 
 
 def completed(claim: Claim, output: str = '"done"') -> Ended:

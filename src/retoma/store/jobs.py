@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, TypedDict
 from uuid import UUID
 
 from retoma.model import Claim, Ended, Job, JobState, Receipt, Recovered
@@ -23,21 +23,20 @@ MOST_OUTAGES = 20
 """How often a job may be handed back at no cost because the database went away under it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
-    """What the jobs of one enqueue have in common."""
+class Order(TypedDict):
+    """What the jobs of one enqueue have in common, under the names of the parameters."""
 
     pipeline: str
     queue: str
+    batch_id: int | None
+    priority: int
+    run_at: datetime | None
+    delay: float
+    expires: float | None
     max_attempts: int
     timeout: float
-    batch_id: int | None = None
-    priority: int = 0
-    run_at: datetime | None = None
-    delay: float = 0.0
-    expires: float | None = None
-    correlation_id: str | None = None
-    traceparent: str | None = None
+    correlation_id: str | None
+    traceparent: str | None
 
 
 def _id_and_state(id: int, state: str, *_: object) -> tuple[int, str]:
@@ -58,7 +57,8 @@ def enqueue(
     notify: bool,
 ) -> Query[Receipt]:
     """*correlation_ids* where each job has its own, instead of the order's."""
-    params = _ordered(order) | {
+    params = {
+        **order,
         "inputs": array(inputs),
         "keys": array(keys),
         "lanes": array(lanes),
@@ -69,24 +69,8 @@ def enqueue(
 
 
 def enqueue_one(order: Order, input: str, key: str | None, lane: str | None, *, notify: bool) -> Query[Receipt]:
-    params = _ordered(order) | {"input": input, "key": key, "lane": lane, "notify": notify}
+    params = {**order, "input": input, "key": key, "lane": lane, "notify": notify}
     return Query(SQL["enqueue_one"], _receipt, params)
-
-
-def _ordered(order: Order) -> dict[str, Any]:
-    return {
-        "pipeline": order.pipeline,
-        "queue": order.queue,
-        "batch_id": order.batch_id,
-        "priority": order.priority,
-        "run_at": order.run_at,
-        "delay": order.delay,
-        "expires": order.expires,
-        "max_attempts": order.max_attempts,
-        "timeout": order.timeout,
-        "correlation_id": order.correlation_id,
-        "traceparent": order.traceparent,
-    }
 
 
 def _receipt(id: int, key: str | None, state: JobState, new: bool, *_: object) -> Receipt:
@@ -94,7 +78,7 @@ def _receipt(id: int, key: str | None, state: JobState, new: bool, *_: object) -
 
 
 def by_keys(order: Order, keys: Sequence[str]) -> Query[Receipt]:
-    params = {"pipeline": order.pipeline, "batch_id": order.batch_id, "keys": list(keys)}
+    params = {"pipeline": order["pipeline"], "batch_id": order["batch_id"], "keys": list(keys)}
     return Query(SQL["by_keys"], Receipt, params)
 
 
