@@ -60,6 +60,36 @@ async def test_a_hint_wakes_an_executor_that_would_sleep_for_long(app_with: AppW
         await until(lambda: sorted(done) == list(range(1, 12)))
 
 
+async def test_what_was_taken_begins_before_more_is_asked_for_and_once_nothing_is_left_it_rests(
+    app_with: AppWith, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order: list[str] = []
+
+    @pipeline("begun")
+    async def begun(number: int, _run: Run) -> None:
+        order.append(f"begun {number}")
+
+    app = await app_with(begun, poll_seconds=3600.0)
+    async with working(app) as executor:
+        ask = executor.database.all
+
+        async def noted(query: Query[Any]) -> list[Any]:
+            if query.sql == jobs.SQL["claim"]:
+                order.append("claim")
+            return await ask(query)
+
+        await app.enqueue(begun, 1)
+        await until(lambda: executor.totals.completed == 1)
+        await asyncio.sleep(0.5)  # by now it listens, and has seen that there is no more
+        order.clear()
+        monkeypatch.setattr(executor.database, "all", noted)
+        await app.enqueue(begun, 2)
+        await until(lambda: executor.totals.completed == 2)
+        await asyncio.sleep(0.5)
+
+    assert order == ["claim", "begun 2", "claim"]
+
+
 async def test_without_hints_an_executor_looks_by_itself(app_with: AppWith, heard: list[Event]) -> None:
     done: list[int] = []
 
