@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import logging
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -290,6 +291,16 @@ async def test_a_part_that_somebody_writes_now_is_left_alone(folder: FolderBlobs
     await folder.put("b", pieces(b"1"))
 
     assert ours.read_bytes() == b"half"
+
+
+async def test_folders_that_somebody_tidied_away_are_made_again(folder: FolderBlobs, tmp_path: Path) -> None:
+    await folder.put("year/a", pieces(b"1"))
+    shutil.rmtree(tmp_path / "blobs")
+
+    await folder.put("year/b", pieces(b"2", b"3"))
+
+    assert everything_in(tmp_path / "blobs") == ["year/b"]
+    assert (tmp_path / "blobs" / "year" / "b").read_bytes() == b"23"
 
 
 async def test_a_link_out_of_the_folder_is_not_followed(folder: FolderBlobs, tmp_path: Path) -> None:

@@ -48,20 +48,19 @@ class Measured:
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         try:
-            async for piece in self._counted():
+            async for piece in self._content:
+                self._count(piece)
                 yield piece
         except Exception as error:
             self.broken = error
             raise
 
-    async def _counted(self) -> AsyncIterator[bytes]:
-        async for piece in self._content:
-            self._size += len(piece)
-            if self._most is not None and self._size > self._most:
-                why = f"{self._name} is longer than the {self._most:,} bytes that are allowed; nothing was stored."
-                raise rejected(self._provider, why, status=413)
-            self._hash.update(piece)
-            yield piece
+    def _count(self, piece: bytes) -> None:
+        self._size += len(piece)
+        if self._most is not None and self._size > self._most:
+            why = f"{self._name} is longer than the {self._most:,} bytes that are allowed; nothing was stored."
+            raise rejected(self._provider, why, status=413)
+        self._hash.update(piece)
 
     async def blocks(self, size: int) -> AsyncIterator[bytes]:
         """The same in blocks of *size* bytes, the last one shorter; one at least, be it empty."""

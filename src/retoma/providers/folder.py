@@ -9,8 +9,9 @@ import time
 from collections.abc import AsyncIterable, AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from functools import partial
+from io import FileIO
 from pathlib import Path
-from typing import IO, TypeVar
+from typing import TypeVar
 from uuid import uuid4
 
 from retoma.providers import Blob, ProviderDown, ProviderError, ProviderRefused
@@ -32,7 +33,7 @@ class FolderBlobs:
     def __init__(self, root: Path) -> None:
         self._root = root.absolute()
         self._swept = False
-        self._inside: set[Path] = set()
+        self._inside: set[str] = set()
 
     async def put(self, name: str, content: AsyncIterable[bytes], *, most: int | None = None) -> Blob:
         """Store *content*; all of it or nothing, refused when longer than *most* bytes."""
@@ -94,13 +95,14 @@ class FolderBlobs:
 
     def _target(self, name: str) -> Path:
         """Where *name* is put. A link in its place is replaced, so only the folder matters, and is looked at once."""
-        path = self._root / checked(name, provider=self.provider)
-        if path.parent not in self._inside:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._refuse_outside(path.parent, name)
+        folder = name.rpartition("/")[0]
+        if folder not in self._inside:
+            path = self._root / folder
+            path.mkdir(parents=True, exist_ok=True)
+            self._refuse_outside(path, name)
             if len(self._inside) < _REMEMBERED:
-                self._inside.add(path.parent)
-        return path
+                self._inside.add(folder)
+        return self._root / name
 
     def _refuse_outside(self, path: Path, name: str) -> None:
         if not path.resolve().is_relative_to(self._root.resolve()):  # by a link that somebody put there
@@ -109,10 +111,9 @@ class FolderBlobs:
     def _parts(self) -> Path:
         """Where files are until they are whole; what a killed process left there long ago is gone afterwards."""
         parts = self._root / _PARTS
-        parts.mkdir(parents=True, exist_ok=True)
         if not self._swept:
             self._swept = True
-            for part in parts.iterdir():
+            for part in parts.glob("*"):
                 with suppress(FileNotFoundError):
                     if part.stat().st_mtime < time.time() - _ABANDONED:
                         part.unlink()
@@ -142,25 +143,28 @@ class FolderBlobs:
 
 
 class _Part:
-    """A file that nobody sees until it becomes the whole; made in *folder* when something is written."""
+    """A file that nobody sees until it becomes the whole; made in *folder* when something is written. At every call of
+    the system the other threads may come first, so there are few: nothing is buffered, and no folder made in vain.
+    """
 
     def __init__(self, folder: Callable[[], Path]) -> None:
         self._folder = folder
         self._path: Path | None = None
-        self._file: IO[bytes] | None = None
+        self._file: FileIO | None = None
 
     def write(self, piece: bytes) -> None:
         if self._file is None:
             path = self._folder() / uuid4().hex
-            self._file, self._path = path.open("xb"), path
-        self._file.write(piece)
+            self._file, self._path = _created(path), path
+        left = memoryview(piece)
+        while left:
+            left = left[self._file.write(left) :]
 
     def become(self, target: Path, last: bytes) -> None:
         """*target*, with *last* at its end."""
         self.write(last)
         assert self._file is not None
         assert self._path is not None
-        self._file.flush()
         os.fsync(self._file.fileno())
         self._file.close()
         try:
@@ -172,12 +176,23 @@ class _Part:
         _settle(target.parent)
 
     def drop(self) -> None:
-        """Leave nothing behind; what has become the whole has no part any more."""
+        """Leave nothing behind; what has become the whole has no part any more. A thread that still writes because
+        nobody waits for it any more finds its file closed.
+        """
         if self._file is not None:
             with suppress(OSError):  # a full disk complains again about what it could not take
                 self._file.close()
         if self._path is not None:
             self._path.unlink(missing_ok=True)
+
+
+def _created(path: Path) -> FileIO:
+    """A new file to write to."""
+    try:
+        return path.open("xb", buffering=0)
+    except FileNotFoundError:  # the first one, or somebody tidied up
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path.open("xb", buffering=0)
 
 
 def _settle(folder: Path) -> None:
