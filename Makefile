@@ -14,6 +14,11 @@ PYTHON ?= $(shell for each in python3 python3.14 python3.13 python3.12 python3.1
 INSTALL := $(BIN)/python -m pip install -qq --no-compile --disable-pip-version-check --no-input --progress-bar off
 LOCKED := $(INSTALL) --no-deps --only-binary :all: --require-hashes --requirement
 
+# The demo and the tests start hundreds of processes. Each would compile all that it imports anew where nothing may be
+# written beside the sources, as some machines have it: so it is written here.
+export PYTHONPYCACHEPREFIX := $(abspath $(VENV))/bytecode
+export PYTHONDONTWRITEBYTECODE :=
+
 # make test only=tests/store chooses tests; args= goes to the command that is run.
 only ?=
 args ?=
