@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import date, datetime
 from decimal import Decimal
 from typing import TypeVar
@@ -13,7 +14,7 @@ from retoma.commands import Command, only
 from retoma.database import Database
 from retoma.desk import Desk
 from retoma.errors import ConfigurationError, NotFound
-from retoma.providers import Embedder, RateLimited
+from retoma.providers import Chat, Embedder, Prompt, RateLimited
 from retoma.settings import Settings
 from retoma.steps import Suspend
 from retoma.store import calls, limits
@@ -126,21 +127,58 @@ class Calls:
         rows = await self._ask(only(limits.all()), conn)
         return next(each for each in rows if each.name == name)
 
+    async def ask(
+        self,
+        name: str,
+        chat: Chat,
+        prompt: str | Prompt,
+        *,
+        into: type[T] = str,  # type: ignore[assignment]
+        repairs: int = 2,
+        timeout: float = 60.0,
+        reuse: bool = True,
+    ) -> T:
+        """What a model answers to who asks in no job, as ``run.ask`` does it: written down as *name*, limited, and paid
+        once. No batch pays for it. Who would have to wait for its turn is told so: RateLimited.
+        """
+        with _told(chat.provider):
+            answered: T = await asking.ask(
+                self._own_desk(),
+                None,
+                name,
+                chat,
+                asking.as_prompt(prompt),
+                into,
+                repairs=repairs,
+                timeout=timeout,
+                reuse=reuse,
+                in_doubt="retry",
+            )
+        return answered
+
     async def embed(
         self, name: str, embedder: Embedder, texts: Sequence[str], *, timeout: float = 30.0, reuse: bool = True
     ) -> list[list[float]]:
-        """One vector per text for who asks in no job, as ``run.embed`` does it: written down as *name*, limited, and
-        paid once. No batch pays for it. Who would have to wait for its turn is told so: RateLimited.
-        """
+        """One vector per text for who asks in no job, as ``ask`` does it."""
+        with _told(embedder.provider):
+            return await asking.embed(self._own_desk(), None, name, embedder, texts, timeout=timeout, reuse=reuse)
+
+    def _own_desk(self) -> Desk:
         if self._desk is None or self._desk.database is not self.database:
             self._desk = Desk(self.database, None, tenant=self.settings.tenant)
-        try:
-            return await asking.embed(self._desk, None, name, embedder, texts, timeout=timeout, reuse=reuse)
-        except Suspend as wait:
-            raise RateLimited(
-                f"{embedder.provider} cannot be asked now ({wait}).",
-                next="Ask again later.",
-                provider=embedder.provider,
-                retry_after=wait.delay,
-                paid=False,
-            ) from None
+        return self._desk
+
+
+@contextmanager
+def _told(provider: str) -> Iterator[None]:
+    """A job would rest until it can ask; who asks in no job is told how long that is."""
+    try:
+        yield
+    except Suspend as wait:
+        raise RateLimited(
+            f"{provider} cannot be asked now ({wait}).",
+            next="Ask again later.",
+            provider=provider,
+            retry_after=wait.delay,
+            paid=False,
+        ) from None

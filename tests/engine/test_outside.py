@@ -11,7 +11,17 @@ import psycopg
 import pytest
 
 from retoma import Run, pipeline
-from retoma.providers import Embedder, ProviderDown, ProviderRefused, RateLimited, RequestRejected, Usage, Vectors
+from retoma.providers import (
+    Answer,
+    Embedder,
+    Prompt,
+    ProviderDown,
+    ProviderRefused,
+    RateLimited,
+    RequestRejected,
+    Usage,
+    Vectors,
+)
 from retoma.testing import drain
 
 LIMIT = "openai/text-embedding-3-small"
@@ -129,3 +139,45 @@ async def test_who_goes_away_meanwhile_does_not_lose_what_was_paid(app_with: Any
     assert await app.embed("search", vectorer, ["aluguel"]) == [[7.0, 1.0]]
     assert len(vectorer.asked) == 1
     assert calls(psql, "kind, state") == [("first", "answered")]
+
+
+class Teller:
+    """A model that answers with what it was given to say, in turn."""
+
+    provider, model = "openai", "gpt-4o-mini"
+
+    def __init__(self, *says: str) -> None:
+        self.says = list(says)
+
+    async def chat(self, prompt: Prompt, *, timeout: float) -> Answer:  # noqa: ARG002
+        said = self.says.pop(0)
+        return Answer(raw=said, text=said, model=self.model, usage=Usage(input_tokens=10, output_tokens=5))
+
+
+async def test_a_model_is_asked_in_no_job_sent_back_what_does_not_fit_and_paid_once(
+    app_with: Any, psql: psycopg.Connection
+) -> None:
+    teller = Teller("no list", "[1, 2]")
+    app = await app_with(in_a_job, providers={Embedder: Vectorer()})
+
+    first = await app.ask("guess", teller, "Two numbers?", into=list[int])
+    again = await app.ask("guess", teller, "Two numbers?", into=list[int])
+
+    assert first == again == [1, 2]
+    assert teller.says == []
+    assert calls(psql, "step, job_id, kind, state") == [
+        ("guess", None, "first", "answered"),
+        ("guess", None, "repair", "answered"),
+    ]
+
+
+async def test_who_asks_a_model_that_rests_is_told_when_to_come_back(app_with: Any) -> None:
+    app = await app_with(in_a_job, providers={Embedder: Vectorer()})
+    await app.set_limit("openai/gpt-4o-mini", requests=1)
+    teller = Teller("one")
+    assert await app.ask("guess", teller, "One?") == "one"
+
+    with pytest.raises(RateLimited, match="cannot be asked now") as told:
+        await app.ask("guess", teller, "Two?")
+
+    assert told.value.retry_after

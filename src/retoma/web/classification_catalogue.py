@@ -228,7 +228,7 @@ async def upload_to_project(id: Number, visit: Here, request: Request) -> shapes
     )
 
 
-# — one document, without a trace —
+# — one document that is not kept —
 
 
 class TrialForm(Shape):
@@ -245,7 +245,9 @@ class TrialForm(Shape):
 @router.post("/classificar-avulso", openapi_extra=_FILES)
 @needs("submit", limited=True, streamed=True)
 async def try_document(visit: Here, request: Request) -> shapes.Trial:
-    """Classify one file now: ``arquivo``, and ``prompt_id`` or ``prompt_texto``. Nothing is stored."""
+    """Classify one file now: ``arquivo``, and ``prompt_id`` or ``prompt_texto``. The file is not kept;
+    what a model was asked is written down with its cost.
+    """
     library = _library(visit)
     with tempfile.TemporaryFile() as spool:
         filename, fields = await _received(request, spool)

@@ -10,6 +10,7 @@ import shutil
 import struct
 import zipfile
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -385,13 +386,14 @@ async def test_an_export_is_whole_and_harmless_whatever_documents_say(
         await anext(library.export(404, "csv"))
 
 
-# — without a trace —
+# — one document that is not kept —
 
 
-async def test_one_document_is_classified_and_nothing_stays(
+async def test_one_document_is_classified_and_nothing_stays_but_what_a_model_was_asked(
     library: Classification, asked: Any, psql: psycopg.Connection
 ) -> None:
     by_model, _, teller = await asked(GOOD)
+    await by_model.app.set_price(teller.provider, teller.model, input=Decimal(1), output=Decimal(2))
 
     here = await library.classify_one("ata.txt", ACT.encode(), mode="whole")
     there = await by_model.classify_one("ata.txt", ACT.encode(), prompt="Diga:\n- ata: reunião\n- lei: norma")
@@ -402,5 +404,10 @@ async def test_one_document_is_classified_and_nothing_stays(
     assert (there.found.category, there.found.confidence, there.tokens) == ("ata", "media", 110)
     assert refused.value.code == "document_damaged"
     assert len(teller.asked) == 1
-    for table in ("jobs", "calls", "classifications", "loose_blobs"):
+    assert there.cost == Decimal("0.00012")
+    columns = "step, provider, model, job_id, batch_id, state, cost"
+    assert psql.execute(f"select {columns} from retoma.calls").fetchall() == [
+        ("classify/trial", teller.provider, teller.model, None, None, "answered", there.cost)
+    ]
+    for table in ("jobs", "classifications", "loose_blobs"):
         assert psql.execute(f"select count(*) from retoma.{table}").fetchone() == (0,), table

@@ -167,7 +167,7 @@ class Classification(Catalogue):
         """All results of an execution as "xlsx", "csv" or "json", in pieces."""
         return exports.export(self, id, format)
 
-    # — without a trace —
+    # — one document that is not kept —
 
     async def classify_one(
         self,
@@ -178,8 +178,8 @@ class Classification(Catalogue):
         prompt_id: int | None = None,
         **given: Any,
     ) -> Trial:
-        """One document, read and classified now; nothing is stored. *given* may hold model, mode, position and
-        chunk_tokens.
+        """One document, read and classified now; it is not kept, and what a model was asked is written down. *given*
+        may hold model, mode, position and chunk_tokens.
         """
         if prompt is None:
             saved = await (self.default_prompt() if prompt_id is None else self.prompt(prompt_id))

@@ -1,23 +1,24 @@
-"""One document classified now, without a project and without a trace. It is read in a child process, as always."""
+"""One document classified now, without a project. Nothing of it is kept but the calls to a model. It is read in a child
+process, as always.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, cast
 
-from retoma import asking
 from retoma.app import Retoma
 from retoma.endings import Reject
-from retoma.model import Claim
 from retoma.pipelines.classification import reading, starting
 from retoma.pipelines.classification.handler import Finding, judged
 from retoma.pipelines.content import FileRefused, clean_name, kind_of
 from retoma.pipelines.files import LARGEST
-from retoma.providers import Answer, Chat, Classifier, Extraction, Extractor, ProviderError
+from retoma.pricing import cost
+from retoma.providers import Answer, Chat, Classifier, Extraction, Extractor, Prompt, ProviderError, Usage
 from retoma.providers.local.kinds import KINDS
 from retoma.scratch import named
 
@@ -38,32 +39,36 @@ class Trial:
     model: str
 
 
-@dataclass(slots=True)
-class _Untold:
-    """Asks and remembers nothing but what it cost; stands where a run and its desk would."""
+class _Heard:
+    """A model, and what was used of it."""
 
-    tokens: int = 0
-    cost: Decimal = field(default_factory=Decimal)
+    def __init__(self, chat: Chat) -> None:
+        self._chat = chat
+        self.provider, self.model, self.account = chat.provider, chat.model, getattr(chat, "account", "")
+        self.usages: list[Usage] = []
 
-    async def call(self, _claim: Claim | None, _step: str, _request: Any, send: Any) -> Answer:
-        answer: Answer = await send()
-        self.tokens += answer.usage.input_tokens + answer.usage.output_tokens
-        self.cost += answer.usage.cost or 0
+    async def chat(self, prompt: Prompt, *, timeout: float) -> Answer:
+        answer = await self._chat.chat(prompt, timeout=timeout)
+        self.usages.append(answer.usage)
         return answer
 
-    async def ask(self, name: str, chat: Chat, prompt: Any, /, *, into: Any, timeout: float) -> Any:
-        return await asking.ask(
-            self,
-            None,
-            name,
-            chat,
-            asking.as_prompt(prompt),
-            into,
-            repairs=2,
-            timeout=timeout,
-            reuse=False,
-            in_doubt="retry",
-        )
+
+class _Outside:
+    """Stands where a run would. No step is kept; what a model is asked is written down, limited and paid as always."""
+
+    def __init__(self, app: Retoma) -> None:
+        self._app = app
+        self.tokens = 0
+        self.cost = Decimal(0)
+
+    async def ask(self, name: str, chat: Chat, prompt: Prompt, /, *, into: Any, timeout: float) -> Any:
+        heard = _Heard(chat)
+        said = await self._app.ask(f"{name}/trial", heard, prompt, into=into, timeout=timeout, reuse=False)
+        known = {(each.provider, each.model): each for each in await self._app.prices()}
+        for usage in heard.usages:
+            self.tokens += usage.input_tokens + usage.output_tokens
+            self.cost += cost(usage, known.get((chat.provider, prompt.model or chat.model)))
+        return said
 
     async def step(self, _name: str, function: Any, /, *args: Any) -> Any:
         return await function(*args)
@@ -87,11 +92,11 @@ async def tried(app: Retoma, filename: str, content: AsyncIterable[bytes], promp
         why = f"{name} has {len(text)} characters of text, and {reading.SHORTEST} are needed."
         raise FileRefused(why, code="text_too_short")
     part = reading.cut(text, mode=how["mode"], position=how["position"], tokens=how["chunk_tokens"])
-    untold = _Untold()
+    outside = _Outside(app)
     chat = app.front.known.get(Chat)
     classifier = app.front.provider(Classifier)  # type: ignore[type-abstract]
     try:
-        found = await judged(part, how, untold, classifier=classifier, chat=cast("Chat | None", chat))
+        found = await judged(part, how, outside, classifier=classifier, chat=cast("Chat | None", chat))
     except Reject as refused:
         code, _, why = refused.reason.partition(": ")
         raise FileRefused(why or code, code=code) from refused
@@ -100,8 +105,8 @@ async def tried(app: Retoma, filename: str, content: AsyncIterable[bytes], promp
         found=found,
         text_source=reading.source_of(extraction, kind),
         text_tokens=reading.tokens_of(text),
-        tokens=untold.tokens or reading.tokens_of(part),
-        cost=untold.cost,
+        tokens=outside.tokens or reading.tokens_of(part),
+        cost=outside.cost,
         chunk_used=part[: reading.KEPT],
         model=how["model"],
     )
