@@ -7,7 +7,6 @@ A blob belongs to a row of a pipeline. Until that row is committed, and from the
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import tempfile
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Collection
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -92,10 +91,10 @@ class Files:
             blob = _new_name()
             await self._announced(blob)
             try:
-                await self.blobs.put(blob, came.pieces())
+                kept = await self.blobs.put(blob, came.pieces())
             except ProviderError as error:
                 raise _told(error) from error
-        return File(filename=name, kind=kind, mime_type=MIME_TYPES[kind], size=came.size, sha256=came.sha256, blob=blob)
+        return File(filename=name, kind=kind, mime_type=MIME_TYPES[kind], size=kept.size, sha256=kept.sha256, blob=blob)
 
     async def _announce(self, blobs: list[str]) -> list[None]:
         await self._app.fetch(loose_blobs.announce(blobs))
@@ -174,7 +173,6 @@ class _Incoming:
     def __init__(self) -> None:
         self.file: IO[bytes] = BytesIO()
         self.size = 0
-        self._digest = hashlib.sha256()
         self._waiting = bytearray()
 
     def __enter__(self) -> Self:
@@ -187,10 +185,6 @@ class _Incoming:
     def short(self) -> bool:
         """Whether it is so short that a visit to a thread would take longer than what is done there."""
         return self.size <= _SHORT
-
-    @property
-    def sha256(self) -> str:
-        return self._digest.hexdigest()
 
     async def add(self, piece: bytes) -> None:
         self.size += len(piece)
@@ -205,7 +199,6 @@ class _Incoming:
     def _write(self) -> None:
         if not self.short and isinstance(self.file, BytesIO):  # which is empty: this is the first that is written
             self.file = tempfile.TemporaryFile()  # noqa: SIM115 - closed by our own __exit__
-        self._digest.update(self._waiting)
         self.file.write(self._waiting)
         self.file.flush()
         self._waiting = bytearray()

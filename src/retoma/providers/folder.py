@@ -8,21 +8,30 @@ import os
 import time
 from collections.abc import AsyncIterable, AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from functools import partial
+from functools import cache, partial
 from io import FileIO
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 from uuid import uuid4
+from weakref import WeakKeyDictionary
 
+from retoma.errors import RetomaError
 from retoma.providers import Blob, ProviderDown, ProviderError, ProviderRefused
 from retoma.providers.blobs import PIECE, Measured, checked, missing
 from retoma.providers.http import rejected
+from retoma.writer import Together
 
 T = TypeVar("T")
 
 _PARTS = ".parts"  # no name of a blob begins with a dot
 _REMEMBERED = 1000  # folders
 _ABANDONED = 24 * 3600.0  # seconds after which a part belongs to nobody: its process was killed
+_MOST = 50  # short files that one thread keeps together
+
+
+class _Short(NamedTuple):
+    name: str
+    content: bytes
 
 
 class FolderBlobs:
@@ -34,6 +43,9 @@ class FolderBlobs:
         self._root = root.absolute()
         self._swept = False
         self._inside: set[str] = set()
+        self._together: WeakKeyDictionary[asyncio.AbstractEventLoop, Together[_Short, Exception | None]] = (
+            WeakKeyDictionary()
+        )
 
     async def put(self, name: str, content: AsyncIterable[bytes], *, most: int | None = None) -> Blob:
         """Store *content*; all of it or nothing, refused when longer than *most* bytes."""
@@ -41,16 +53,56 @@ class FolderBlobs:
         measured = Measured(content, name=name, most=most, provider=self.provider)
         part = _Part(self._parts)
         try:
-            # One piece is held back, to be written on the way out: a short file goes to a thread once.
+            # One piece is held back: when it was the only one, the file is short and kept together with others.
             last = b""
             async for piece in measured:
                 if last:
                     await self._do(name, partial(part.write, last))
                 last = piece
-            await self._do(name, lambda: part.become(self._target(name), last))
+            if part.begun:
+                await self._do(name, lambda: self._end(part, name, last))
+            else:
+                await self._keep(_Short(name, last))
         finally:
             part.drop()
         return measured.blob
+
+    def _end(self, part: _Part, name: str, last: bytes) -> None:
+        target = self._target(name)
+        part.write(last)
+        part.become(target)
+        _settle(target.parent)
+
+    async def _keep(self, file: _Short) -> None:
+        loop = asyncio.get_running_loop()
+        if loop not in self._together:
+            self._together[loop] = Together(lambda files: asyncio.to_thread(self._keep_all, files), most=_MOST)
+        if failed := await self._together[loop](file):
+            raise self._told(failed, file.name) if isinstance(failed, OSError) else failed
+
+    def _keep_all(self, files: list[_Short]) -> list[Exception | None]:
+        """What went wrong with each, if anything. All are on their way to the disk before the first is waited for, and
+        a folder is settled once for all that came to it.
+        """
+        failed: list[Exception | None] = [None] * len(files)
+        parts = [_Part(self._parts) for _ in files]
+        settle = cache(_settle)
+
+        def go_on(step: Callable[[_Part, _Short], None]) -> None:
+            for place, (part, file) in enumerate(zip(parts, files, strict=True)):
+                try:
+                    if failed[place] is None:
+                        step(part, file)
+                except (OSError, ProviderError) as error:
+                    failed[place] = error
+
+        go_on(lambda part, file: part.write(file.content))
+        go_on(lambda part, _: part.set_out())
+        go_on(lambda part, file: part.become(self._target(file.name)))
+        go_on(lambda _, file: settle(self._target(file.name).parent))
+        for part in parts:
+            part.drop()
+        return failed
 
     @asynccontextmanager
     async def open(self, name: str) -> AsyncIterator[AsyncIterator[bytes]]:
@@ -123,15 +175,15 @@ class FolderBlobs:
         """*work* in a thread, and what the system says about it in our words."""
         try:
             return await asyncio.to_thread(work)
-        except FileNotFoundError:
-            raise missing(name) from None
         except OSError as error:
             failed = self._told(error, name)
         raise failed
 
-    def _told(self, error: OSError, name: str) -> ProviderError:
+    def _told(self, error: OSError, name: str) -> RetomaError:
         why = f"{name} in {self._root}: {error.strerror or error}."
         match error.errno:
+            case errno.ENOENT:
+                return missing(name)
             case errno.ENOTDIR | errno.EISDIR | errno.EEXIST:
                 return rejected(self.provider, f"{why} One blob cannot be the folder of another.")
             case errno.EACCES | errno.EPERM | errno.EROFS:
@@ -152,6 +204,11 @@ class _Part:
         self._path: Path | None = None
         self._file: FileIO | None = None
 
+    @property
+    def begun(self) -> bool:
+        """Whether something of it is written."""
+        return self._file is not None
+
     def write(self, piece: bytes) -> None:
         if self._file is None:
             path = self._folder() / uuid4().hex
@@ -160,9 +217,14 @@ class _Part:
         while left:
             left = left[self._file.write(left) :]
 
-    def become(self, target: Path, last: bytes) -> None:
-        """*target*, with *last* at its end."""
-        self.write(last)
+    def set_out(self) -> None:
+        """Have the system begin to write it to the disk, without waiting for it, where there is a way to ask."""
+        assert self._file is not None
+        if hasattr(os, "posix_fadvise"):
+            os.posix_fadvise(self._file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+    def become(self, target: Path) -> None:
+        """*target*, in full."""
         assert self._file is not None
         assert self._path is not None
         os.fsync(self._file.fileno())
@@ -173,7 +235,6 @@ class _Part:
             target.parent.mkdir(parents=True, exist_ok=True)
             self._path.replace(target)
         self._path = None
-        _settle(target.parent)
 
     def drop(self) -> None:
         """Leave nothing behind; what has become the whole has no part any more. A thread that still writes because

@@ -22,7 +22,7 @@ from retoma.web.cursors import cursor_of, opened, point_to_next
 from retoma.web.jobs import CONTENT
 from retoma.web.pages import Entry, PageDoor, page, prefers_page
 from retoma.web.pages.languages import base_of
-from retoma.web.visits import Here, Place, needs
+from retoma.web.visits import Here, Place, Visit, needs
 
 PIPELINE = "documents"
 ENTRY = Entry("/documents", "nav.documents")
@@ -59,17 +59,18 @@ Id = Annotated[UUID, Path()]
     openapi_extra=receiving.BODY,
     responses={507: {"description": "store_full", "content": receiving.PROBLEM}},
 )
-@needs("submit", limited=True, streamed=True)
-async def upload_documents(library: Library, visit: Here, request: Request, response: Response) -> Any:
+@needs("submit", limited=True, streamed=True, plain=True)
+async def upload_documents(request: Request) -> Response:
     """Take files in, one or many, each by itself: one that is refused does not keep out the others. The same content
     sent again makes no second document, so a request that broke off may simply be repeated.
     """
-    sent = await receiving.received(library, visit, request)
+    visit: Visit = request.state.visit
+    sent = await receiving.received(await _library(visit, request), visit, request)
     if prefers_page(request):
         return page(request, "documents/sent.html", status=202, sent=sent)
-    if len(sent.documents) == 1:
-        response.headers["Location"] = f"{request.url.path}/{sent.documents[0].id}"
-    return sent
+    only = sent.documents[0] if len(sent.documents) == 1 else None
+    headers = {"Location": f"{request.url.path}/{only.id}"} if only else {}
+    return Response(sent.model_dump_json(exclude_unset=True), 202, headers, "application/json")
 
 
 # — looking —

@@ -54,8 +54,8 @@ class Door(APIRoute):
         super().__init__(path, endpoint, **options)
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        handle = super().get_route_handler()
         need = _need(self.endpoint)
+        handle = self.endpoint if need.plain else super().get_route_handler()
 
         async def enter(request: Request) -> Response:
             try:

@@ -50,18 +50,23 @@ class Need:
     limited: bool
     once: bool
     streamed: bool
+    plain: bool
 
 
-def needs(scope: str | None, *, limited: bool = False, once: bool = True, streamed: bool = False) -> Callable[[F], F]:
+def needs(
+    scope: str | None, *, limited: bool = False, once: bool = True, streamed: bool = False, plain: bool = False
+) -> Callable[[F], F]:
     """Say which scope an endpoint asks for; None lets everybody in.
 
     A key that is limited to some pipelines is turned away, unless the endpoint is *limited*: then it sees to the
     limit itself, with ``visit.only`` or ``visit.see``. A change without *once* has no transaction around it and knows
-    no Idempotency-Key: it must be harmless when it is repeated. A *streamed* one also reads its body by itself.
+    no Idempotency-Key: it must be harmless when it is repeated. A *streamed* one also reads its body by itself. A
+    *plain* one is given the request and nothing else, and gives a Response: to find out what the others are to be given
+    costs more than most of what an upload does.
     """
 
     def mark(endpoint: F) -> F:
-        vars(endpoint)["need"] = Need(scope, limited, once and not streamed, streamed)
+        vars(endpoint)["need"] = Need(scope, limited, once and not streamed, streamed, plain)
         return endpoint
 
     return mark
