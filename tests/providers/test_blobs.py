@@ -324,6 +324,41 @@ async def test_one_blob_cannot_be_the_folder_of_another(folder: FolderBlobs) -> 
     assert await content_of(folder, "a") == b"1"
 
 
+async def test_one_of_many_short_files_that_cannot_be_kept_does_not_spoil_the_others(
+    folder: FolderBlobs, tmp_path: Path
+) -> None:
+    await folder.put("year/day/a", pieces(b"1"))
+    names = [f"year/{number}" for number in range(30)]
+
+    became = await asyncio.gather(
+        *(folder.put(name, pieces(name.encode())) for name in [*names[:15], "year/day", *names[15:]]),
+        return_exceptions=True,
+    )
+
+    (refused,) = [each for each in became if isinstance(each, BaseException)]
+    assert isinstance(refused, RequestRejected)
+    assert "year/day" in str(refused)
+    assert everything_in(tmp_path / "blobs") == sorted(["year/day/a", *names])
+    assert [await content_of(folder, name) for name in names] == [name.encode() for name in names]
+
+
+async def test_short_files_whose_senders_went_away_are_there_in_full_or_not_at_all(
+    folder: FolderBlobs, tmp_path: Path
+) -> None:
+    content = b"x" * 100_000
+    sending = [asyncio.create_task(folder.put(f"a/{number}", pieces(content))) for number in range(60)]
+    for turn in range(1, 30):
+        await asyncio.sleep(0)
+        sending[2 * turn].cancel()
+    became = await asyncio.gather(*sending, return_exceptions=True)
+    await folder.put("a/last", pieces(b"1"))  # by then nobody writes any more
+
+    kept = {path.name: path.read_bytes() for path in (tmp_path / "blobs" / "a").iterdir() if path.name != "last"}
+    assert set(kept.values()) == {content}
+    assert {str(number) for number, each in enumerate(became) if not isinstance(each, BaseException)} <= set(kept)
+    assert [path for path in everything_in(tmp_path / "blobs") if path.startswith(".parts")] == []
+
+
 FULL = """
 import asyncio, resource, sys
 from pathlib import Path

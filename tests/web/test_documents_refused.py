@@ -1,6 +1,7 @@
 """Files that are not taken: each is told why by a code that never changes, and nothing is left of it anywhere."""
 
 import errno
+import os
 import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from retoma.pipelines.files import LARGEST
 from retoma.providers import BlobStore
 from retoma.providers.folder import FolderBlobs
 from retoma.providers.local import samples
+from retoma.providers.parts import Part
 
 from .archive import LEASE, files_in, names, providers, rows, send, sent
 from .conftest import House, Open, code
@@ -138,18 +140,29 @@ def test_a_caller_who_goes_away_at_the_last_moment_leaves_nothing(
     assert len(files_in(tmp_path)) == 1
 
 
+class Unwritable(Part):
+    """What the disk does not take, and why."""
+
+    def __init__(self, why: int) -> None:
+        super().__init__(Path("nowhere"))
+        self._why = why
+
+    def write(self, _: bytes) -> None:
+        raise OSError(self._why, os.strerror(self._why))
+
+
 class Full(FolderBlobs):
     """A folder on a disk that is full."""
 
-    def _parts(self) -> None:  # type: ignore[override]
-        raise OSError(errno.ENOSPC, "No space left on device")
+    def _part(self) -> Part:
+        return Unwritable(errno.ENOSPC)
 
 
 class Gone(FolderBlobs):
     """A folder on a disk that went away."""
 
-    def _parts(self) -> None:  # type: ignore[override]
-        raise OSError(errno.EIO, "Input/output error")
+    def _part(self) -> Part:
+        return Unwritable(errno.EIO)
 
 
 @pytest.mark.usefixtures("untouched")

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -148,6 +149,50 @@ def test_each_of_several_server_processes_answers_and_all_end_with_the_one_that_
     psutil.wait_procs(servers, timeout=30)
     assert not any(each.is_running() for each in servers)
     assert not lets_in(int(url.rpartition(":")[2]))
+
+
+def callers_of(server: psutil.Process, port: int) -> list[int]:
+    """Their ports."""
+    found = server.net_connections("tcp")
+    return [each.raddr.port for each in found if each.status == psutil.CONN_ESTABLISHED and each.laddr.port == port]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux shares callers out among sockets at one address")
+def test_callers_who_stay_are_shared_out_among_the_server_processes(shell: Shell) -> None:
+    parent, url, _ = shell.start("serve", "--app", "program:app", "--port", "0", "--processes", "2")
+    servers, port = servers_of(parent), int(url.rpartition(":")[2])
+    for asleep in servers:  # both answer by now
+        asleep.suspend()
+        httpx2.get(f"{url}/livez", timeout=60).raise_for_status()
+        asleep.resume()
+
+    with ExitStack() as stack:
+        for _ in range(80):
+            caller = stack.enter_context(httpx2.Client())
+            caller.get(f"{url}/livez", timeout=60).raise_for_status()
+        callers = [len(callers_of(server, port)) for server in servers]
+
+    # Each caller by chance: that one process has fewer than 15 of 80 happens once in a hundred million times.
+    assert sum(callers) == 80
+    assert min(callers) >= 15
+
+
+def test_callers_who_wait_for_a_server_process_that_is_dead_are_answered_by_another(shell: Shell) -> None:
+    parent, url, _ = shell.start("serve", "--app", "program:app", "--port", "0", "--processes", "2")
+    httpx2.get(f"{url}/livez", timeout=60).raise_for_status()
+    servers, port = servers_of(parent), int(url.rpartition(":")[2])
+    for each in servers:
+        each.suspend()  # so that all of them wait to be let in
+
+    with ExitStack() as stack:
+        callers = [stack.enter_context(socket.create_connection(("127.0.0.1", port), 60)) for _ in range(20)]
+        for caller in callers:
+            caller.sendall(b"GET /livez HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
+        servers[0].kill()
+        servers[1].resume()
+        answers = [caller.recv(100).split(b"\r\n")[0] for caller in callers]
+
+    assert answers == [b"HTTP/1.1 200 OK"] * 20
 
 
 def test_a_server_process_that_is_killed_is_replaced_and_the_other_answers_meanwhile(shell: Shell) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import signal
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 import click
@@ -31,9 +31,9 @@ port_option = click.option(
 @port_option
 @click.option("--allow-host", "hosts", multiple=True, metavar="NAME", help="A name under which it may be called.")
 @click.option("--processes", type=click.IntRange(min=1), default=1, show_default=True, help="Server processes.")
-@click.option("--socket", "descriptor", type=int, hidden=True)  # one of several processes is given where it listens
+@click.option("--socket", "sockets", type=int, multiple=True, hidden=True)  # one of several is given where they listen
 def serve(
-    reference: str | None, host: str, port: int | None, hosts: tuple[str, ...], processes: int, descriptor: int | None
+    reference: str | None, host: str, port: int | None, hosts: tuple[str, ...], processes: int, sockets: tuple[int, ...]
 ) -> None:
     """Serve the API over HTTP until told to stop.
 
@@ -48,8 +48,8 @@ def serve(
     where = door.reference_of(reference)
     app = find_app(where)
     log_to_stderr(level=app.settings.log_level, format=app.settings.log_format)
-    if descriptor is not None:
-        uvloop.run(_one_of_several(app, descriptor, hosts))
+    if sockets:
+        uvloop.run(_one_of_several(app, sockets, hosts))
         return
     with server().listen(host, USUAL_PORT if port is None else port) as listening:
         arguments = ["--app", where, *(f"--allow-host={name}" for name in hosts)]
@@ -68,6 +68,7 @@ async def _serve(
         with _told_to_stop(stop):
             if processes == 1:
                 async with web.served(app, listening, allow_hosts=hosts):
+                    web.settle_down()
                     await stop.wait()
             else:
                 from retoma.web.several import serve_together
@@ -75,14 +76,16 @@ async def _serve(
                 await serve_together(processes, listening, arguments, stop=stop, tell=show.talk)
 
 
-async def _one_of_several(app: Retoma, descriptor: int, hosts: tuple[str, ...]) -> None:
+async def _one_of_several(app: Retoma, sockets: tuple[int, ...], hosts: tuple[str, ...]) -> None:
     """Serve until standard input ends: then whoever started us says so, or is gone. Ctrl-C is for them."""
     import os
     import sys
 
-    stop = asyncio.Event()
-    with socket.socket(fileno=descriptor) as listening, _told_to_stop(asyncio.Event()):
-        async with app, server().served(app, listening, allow_hosts=hosts):
+    web, stop = server(), asyncio.Event()
+    with ExitStack() as stack, _told_to_stop(asyncio.Event()):
+        ours, *others = [stack.enter_context(socket.socket(fileno=each)) for each in sockets]
+        async with app, web.served(app, ours, others=others, allow_hosts=hosts):
+            web.settle_down()
             reading = sys.stdin.fileno()
             os.set_blocking(reading, False)
             asyncio.get_running_loop().add_reader(reading, stop.set)

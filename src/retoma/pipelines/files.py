@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Collection, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -35,6 +35,7 @@ LARGEST = 50_000_000
 
 _PIECE = 1 << 20
 _SHORT = 1 << 17
+_IN_A_ROW = 100  # names in one folder
 _FULL = 507  # what a store says when it has no room
 
 
@@ -67,6 +68,7 @@ class Files:
         self._app = app
         self.blobs: BlobStore = app.front.provider(BlobStore)  # type: ignore[type-abstract]
         self._announced: Together[str, None] = Together(self._announce)
+        self._names = _new_names()
 
     async def take(
         self,
@@ -88,7 +90,7 @@ class Files:
             kind = await came.look(lambda file: kind_of(file, name, kinds))
             if opens:
                 await refuse_closed(came.file, name, kind)
-            blob = _new_name()
+            blob = next(self._names)
             await self._announced(blob)
             try:
                 kept = await self.blobs.put(blob, came.pieces())
@@ -159,10 +161,14 @@ async def local_file(blobs: BlobStore, blob: str, kind: str) -> AsyncIterator[Pa
         yield Path(copy.name)
 
 
-def _new_name() -> str:
-    """A name of ours, spread over folders; nothing that a person wrote is in it."""
-    name = uuid4().hex
-    return f"files/{name[:2]}/{name}"
+def _new_names() -> Iterator[str]:
+    """Names of ours, spread over folders; nothing that a person wrote is in them. Many in a row are in one folder: what
+    a store does for a folder it then does once for all that come at the same moment.
+    """
+    while True:
+        folder = uuid4().hex[:2]
+        for _ in range(_IN_A_ROW):
+            yield f"files/{folder}/{uuid4().hex}"
 
 
 class _Incoming:

@@ -72,7 +72,7 @@ class Door(APIRoute):
 
 
 async def _served(sent: Sent, need: Need, handle: Handle) -> Response:
-    if "\0" in sent.url.path or "%00" in sent.url.query:
+    if "\0" in sent.scope["path"] or b"%00" in sent.scope["query_string"]:
         raise Refusal("invalid_text", what="U+0000", place="the URL")
     if need.scope is None:
         return await handle(sent)

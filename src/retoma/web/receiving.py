@@ -37,7 +37,6 @@ BODY = {
 
 async def received(library: Documents, visit: Visit, request: Request) -> shapes.Sent:
     """What became of each file of the request; a Refusal when none was taken."""
-    language = _language(request)
     became: list[shapes.SentFile] = []
     refusals: list[Refusal] = []
     async for filename, content in Upload(request).files():
@@ -48,7 +47,7 @@ async def received(library: Documents, visit: Visit, request: Request) -> shapes
         except (FileRefused, StoreDown, StoreFull) as error:
             refusal = _refusal(error)
             refusals.append(refusal)
-            became.append(shapes.SentFile(filename=clean_name(filename), error=_problem(request, refusal, language)))
+            became.append(shapes.SentFile(filename=clean_name(filename), error=_problem(request, refusal)))
             continue
         document = got.document
         taken = shapes.SentFile(
@@ -84,8 +83,8 @@ def _refusal(error: RetomaError) -> Refusal:
             return Refusal("store_unavailable")
 
 
-def _problem(request: Request, refusal: Refusal, language: str) -> shapes.FileProblem:
-    problem, _ = problems.explained(request, refusal, language)
+def _problem(request: Request, refusal: Refusal) -> shapes.FileProblem:
+    problem, _ = problems.explained(request, refusal, _language(request))
     return shapes.FileProblem(code=problem.code, detail=problem.detail)
 
 

@@ -1,4 +1,4 @@
-"""Several server processes at one address: they share the socket, and whoever is free answers."""
+"""Several server processes at one address: callers are shared out, and whoever is free takes those who wait."""
 
 from __future__ import annotations
 
@@ -22,28 +22,45 @@ async def serve_together(
 
     Each hears of the end by its standard input, which is closed also when this process is killed.
     """
-    command = [sys.executable, "-m", "retoma", "serve", *arguments, "--socket", str(listening.fileno())]
-    listening.set_inheritable(True)
+    command = [sys.executable, "-m", "retoma", "serve", *arguments]
     try:
-        async with asyncio.TaskGroup() as group:
-            for _ in range(number):
-                group.create_task(_keep_one(command, listening, stop, tell))
+        with contextlib.ExitStack() as stack:
+            sockets = [stack.enter_context(each) for each in _shared_out(number, listening)]
+            async with asyncio.TaskGroup() as group:
+                for own in sockets:
+                    others = [each for each in sockets if each is not own]
+                    group.create_task(_keep_one(command, [own, *others], stop, tell))
     except ExceptionGroup as failed:
         raise failed.exceptions[0] from None  # what keeps one from starting keeps all
 
 
+def _shared_out(number: int, listening: socket.socket) -> list[socket.socket]:
+    """Where each process listens. Linux shares callers out evenly among sockets at one address; from a single one, the
+    process that wakes first takes most of them. They stay open here, so nobody is lost who waits for one that died.
+    """
+    if sys.platform != "linux":
+        return [listening] * number
+    # Only now: from the start, it would have hidden from us that somebody else listens there.
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    address, family = listening.getsockname(), listening.family
+    more = [socket.create_server(address, family=family, reuse_port=True) for _ in range(number - 1)]
+    return [listening, *more]
+
+
 async def _keep_one(
-    command: Sequence[str], listening: socket.socket, stop: asyncio.Event, tell: Callable[[str], None]
+    command: Sequence[str], listening: Sequence[socket.socket], stop: asyncio.Event, tell: Callable[[str], None]
 ) -> None:
+    descriptors = [each.fileno() for each in listening]
+    where = [word for each in descriptors for word in ("--socket", str(each))]
     while not stop.is_set():
         process = await asyncio.create_subprocess_exec(
-            *command, stdin=asyncio.subprocess.PIPE, pass_fds=[listening.fileno()]
+            *command, *where, stdin=asyncio.subprocess.PIPE, pass_fds=descriptors
         )
         ended, told = asyncio.create_task(process.wait()), asyncio.create_task(stop.wait())
         try:
             await asyncio.wait({ended, told}, return_when=asyncio.FIRST_COMPLETED)
             if told.done():
-                listening.close()  # from here on nobody is let in who would not be answered
+                listening[0].close()  # from here on nobody is let in who would not be answered
                 await _end(process)
                 return
         finally:
