@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
+import shutil
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractContextManager, asynccontextmanager
@@ -70,12 +72,14 @@ class House:
 
 @asynccontextmanager
 async def house() -> AsyncIterator[House]:
-    """A house in a folder that goes with it, on the database that is measured; nobody outside is asked anything."""
-    with tempfile.TemporaryDirectory(prefix="retoma-bench-", ignore_cleanup_errors=True) as folder:
-        environment = {**_OFFLINE, "RETOMA_HOME": folder, "RETOMA_BLOBS": f"{folder}/blobs"}
-        settings = app.settings.model_copy(update={"home": Path(folder)})
-        async with Retoma(settings=settings, pipelines=ALL, providers=providers_from(environment)) as ready:
-            yield House(ready, environment)
+    """A house in a folder of its own, on the database that is measured; nobody outside is asked anything."""
+    folder = tempfile.mkdtemp(prefix="retoma-bench-")
+    # Not before the last figure: where many files were just deleted, ext4 without a journal is slow to make new ones.
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    environment = {**_OFFLINE, "RETOMA_HOME": folder, "RETOMA_BLOBS": f"{folder}/blobs"}
+    settings = app.settings.model_copy(update={"home": Path(folder)})
+    async with Retoma(settings=settings, pipelines=ALL, providers=providers_from(environment)) as ready:
+        yield House(ready, environment)
 
 
 def sample(number: int) -> tuple[str, bytes]:

@@ -9,7 +9,7 @@ import time
 from collections.abc import AsyncIterable, AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from itertools import count, cycle
+from itertools import count
 from pathlib import Path
 from typing import TypeVar
 from uuid import uuid4
@@ -27,8 +27,7 @@ T = TypeVar("T")
 _PARTS = ".parts"  # no name of a blob begins with a dot
 _REMEMBERED = 1000  # folders
 _ABANDONED = 24 * 3600.0  # seconds after which a part belongs to nobody: its process was killed
-_AT_ONCE = 3  # threads that keep short files
-_MOST = 50  # which one of them keeps together
+_MOST = 50  # short files that are kept together
 
 
 class FolderBlobs:
@@ -42,15 +41,12 @@ class FolderBlobs:
         self._inside: set[str] = set()
         self._numbers = count()
         self._mark = uuid4().hex
-        self._keepers: WeakKeyDictionary[asyncio.AbstractEventLoop, cycle[Together[New, OSError | None]]] = (
-            WeakKeyDictionary()
-        )
+        self._kept: WeakKeyDictionary[asyncio.AbstractEventLoop, Together[New, Exception | None]] = WeakKeyDictionary()
 
     async def put(self, name: str, content: AsyncIterable[bytes], *, most: int | None = None) -> Blob:
         """Store *content*; all of it or nothing, refused when longer than *most* bytes."""
         checked(name, provider=self.provider)
         measured = Measured(content, name=name, most=most, provider=self.provider)
-        target = await self._target(name)
         part, last = self._part(), b""
         try:
             # One piece is held back: when it was the only one, the file is short and kept together with others.
@@ -61,24 +57,24 @@ class FolderBlobs:
         except BaseException:
             part.drop()
             raise
-        new = (part, target, last)
+        new = (part, partial(self._target, name), last)
         if part.begun:
             (failed,) = await self._do(name, partial(keep_all, [new]))
         else:
-            failed = await next(self._keeping())(new)
+            failed = await self._together()(new)
         if failed:
-            raise self._told(failed, name)
+            raise self._told(failed, name) if isinstance(failed, OSError) else failed
         return measured.blob
 
-    def _keeping(self) -> cycle[Together[New, OSError | None]]:
+    def _together(self) -> Together[New, Exception | None]:
         loop = asyncio.get_running_loop()
-        if loop not in self._keepers:
+        if loop not in self._kept:
 
-            async def keep(files: list[New]) -> list[OSError | None]:
+            async def keep(files: list[New]) -> list[Exception | None]:
                 return await asyncio.to_thread(keep_all, files)
 
-            self._keepers[loop] = cycle([Together(keep, most=_MOST) for _ in range(_AT_ONCE)])
-        return self._keepers[loop]
+            self._kept[loop] = Together(keep, most=_MOST)
+        return self._kept[loop]
 
     @asynccontextmanager
     async def open(self, name: str) -> AsyncIterator[AsyncIterator[bytes]]:
@@ -121,11 +117,11 @@ class FolderBlobs:
         self._refuse_outside(path, name)
         return path
 
-    async def _target(self, name: str) -> Path:
+    def _target(self, name: str) -> Path:
         """Where *name* is put. A link in its place is replaced, so only the folder matters, and is looked at once."""
         folder = name.rpartition("/")[0]
         if folder not in self._inside:
-            await self._do(name, partial(self._make, folder, name))
+            self._make(folder, name)
             if len(self._inside) < _REMEMBERED:
                 self._inside.add(folder)
         return self._root / name

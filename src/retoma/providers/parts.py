@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from retoma.errors import RetomaError
+
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 
 
@@ -66,37 +68,38 @@ class Part:
             os.close(file)
 
 
-New = tuple[Part, Path, bytes]
+New = tuple[Part, Callable[[], Path], bytes]
 """A file to keep: what is written of it, what it is to become, and the rest of its content."""
 
 
-def keep_all(files: Sequence[New]) -> list[OSError | None]:
+def keep_all(files: Sequence[New]) -> list[Exception | None]:
     """Keep each, or drop it; what went wrong with it, if anything. All are on their way to the disk before the first is
     waited for, and a folder is settled once for all that came to it.
     """
-    failed: list[OSError | None] = [None] * len(files)
+    failed: list[Exception | None] = [None] * len(files)
     settled: set[Path] = set()
 
-    def go_on(step: Callable[[Part, Path, bytes], None]) -> None:
+    def go_on(step: Callable[[Part, Callable[[], Path], bytes], None]) -> None:
         for place, file in enumerate(files):
             try:
                 if failed[place] is None:
                     step(*file)
-            except OSError as error:
+            except (OSError, RetomaError) as error:
                 failed[place] = error
                 file[0].drop()
 
-    def set_out(part: Part, _: Path, rest: bytes) -> None:
+    def set_out(part: Part, _: Callable[[], Path], rest: bytes) -> None:
         part.write(rest)
         part.set_out()
 
-    def outlive(_: Part, target: Path, __: bytes) -> None:
-        if target.parent not in settled:
-            settle(target.parent)
-            settled.add(target.parent)
+    def outlive(_: Part, target: Callable[[], Path], __: bytes) -> None:
+        folder = target().parent
+        if folder not in settled:
+            settle(folder)
+            settled.add(folder)
 
     go_on(set_out)
-    go_on(lambda part, target, _: part.become(target))
+    go_on(lambda part, target, _: part.become(target()))
     go_on(outlive)
     return failed
 

@@ -8,7 +8,6 @@ import gc
 import os
 import re
 import socket
-import sys
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager, suppress
@@ -30,7 +29,6 @@ GRACE_SECONDS = 10
 """How long requests may still take once the server is told to stop."""
 _THREADS = 8
 _COLLECTED = 20_000  # new objects before the collector looks; with Python's 700 it took a seventh of an upload's time
-_TURN_SECONDS = 0.001
 _PATIENCE_SECONDS = 0.1  # what callers may wait for the process that was to take them
 
 
@@ -75,13 +73,12 @@ class _Forwarded(ProxyHeadersMiddleware):
 
 
 def settle_down() -> None:
-    """For a process that serves and does nothing else, once all is loaded: the collector of garbage leaves that alone
-    and looks at the rest less often, and a thread that was at the disk gets its turn sooner.
+    """For a process that serves and does nothing else, once all is loaded: the collector of garbage leaves that alone,
+    and looks at the rest less often.
     """
     gc.collect()
     gc.freeze()
     gc.set_threshold(_COLLECTED, *gc.get_threshold()[1:])
-    sys.setswitchinterval(_TURN_SECONDS)
 
 
 def listen(host: str, port: int) -> socket.socket:
