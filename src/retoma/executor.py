@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import sys
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -73,19 +75,22 @@ class Executor:
         self._wake = asyncio.Event()
         self._full = False  # no more was claimed for want of a place
         self._rate = 0.0
-        self._threads = ThreadPoolExecutor(self.at_once, thread_name_prefix="handler")
+        self._threads = self._pool(self.at_once, "handler")
 
     @property
     def memory(self) -> Ledger:
         """Where runs keep their checkpoints."""
         return self.ledger
 
+    def _pool(self, most: int, name: str) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(most, name, initializer=_give_way, initargs=(self.settings.worker_nice,))
+
     # — the loops —
 
     async def run(self) -> None:
         """Work until told to drain; come back when every job is finished or handed back."""
         loop = asyncio.get_running_loop()
-        loop.set_default_executor(ThreadPoolExecutor(max(32, 4 * self.at_once), thread_name_prefix="step"))
+        loop.set_default_executor(self._pool(max(32, 4 * self.at_once), "step"))
         self.totals.ready = True
         self.board.tell(self.totals)
         background = [
@@ -326,3 +331,9 @@ def _who(worker_id: int, claim: Claim) -> dict[str, Any]:
         "attempt": claim.attempt,
         "correlation": claim.correlation_id,
     }
+
+
+def _give_way(nice: int) -> None:
+    """Let those come first who wait for an answer on this machine; so does our loop, which claims and writes."""
+    if sys.platform == "linux":  # where a thread has a niceness of its own
+        os.nice(nice)

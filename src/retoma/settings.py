@@ -54,6 +54,8 @@ class Settings(BaseSettings):
     """Executor processes per worker."""
     worker_at_once: int = Field(default=10, ge=1)
     """Handlers that run at the same time in one executor."""
+    worker_nice: int = Field(default=10, ge=0, le=19)
+    """How far the threads of executors give way to others that want the machine's processors at the same moment."""
 
     connect_timeout: int = Field(default=5, ge=1)
     """Seconds to wait for the database to answer a new connection."""

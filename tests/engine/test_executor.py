@@ -1,6 +1,8 @@
 """An executor as it works in a worker: hints, fetching ahead, stopping, losing, and a database that goes away."""
 
 import asyncio
+import os
+import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -42,6 +44,36 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 # — taking —
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only there has a thread a niceness of its own")
+@pytest.mark.parametrize("nice", [10, 0])
+async def test_threads_that_compute_give_way_and_the_loop_that_claims_and_writes_does_not(
+    app_with: AppWith, nice: int
+) -> None:
+    found: dict[str, int] = {}
+
+    def look(where: str) -> None:
+        found[where] = os.getpriority(os.PRIO_PROCESS, 0)
+
+    @pipeline("computing")
+    async def computing(_input: None, _run: Run) -> None:
+        look("loop")
+        await asyncio.to_thread(look, "step")
+
+    @pipeline("plain")
+    def plain(_input: None, _run: SyncRun) -> None:
+        look("handler")
+
+    here = os.getpriority(os.PRIO_PROCESS, 0)
+    app = await app_with(computing, plain, worker_nice=nice)
+    async with working(app):
+        await app.enqueue(computing, None)
+        await app.enqueue(plain, None)
+        await until(lambda: len(found) == 3)
+
+    further = min(here + nice, 19)
+    assert found == {"loop": here, "step": further, "handler": further}
 
 
 async def test_a_hint_wakes_an_executor_that_would_sleep_for_long(app_with: AppWith) -> None:
