@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import shutil
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, Route, expect, sync_playwright
 
 from retoma import Retoma, Settings
 from retoma.pipelines.documents import PIPELINES
@@ -68,6 +68,23 @@ def visit(browser: Browser) -> Iterator[Visit]:
 
         yield make
     assert complaints == []
+
+
+def choose_before(page: Page, script: str, url: str, files: Sequence[Path]) -> None:
+    """Go to *url* and choose *files* before *script* has come, as over a slow line."""
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route(f"**/{script}*", hold)
+    page.goto(url, wait_until="commit")
+    page.set_input_files("#files", files)
+    page.wait_for_function("document.querySelector('#files').files.length > 0")
+    while not held:
+        page.wait_for_timeout(10)
+    for each in held:
+        each.continue_()
 
 
 @pytest.fixture

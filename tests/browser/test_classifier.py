@@ -20,7 +20,7 @@ from retoma.web.words import phrases
 from ..web.conftest import Open  # noqa: TID252 - the house is that of the API's own tests
 from .classifier_app import providers
 from .classifier_stage import Stage, Wire, documents, until, working
-from .conftest import PATIENCE, Visit
+from .conftest import PATIENCE, Visit, choose_before
 
 PHONE = {"width": 360, "height": 740}
 WHOLE = "document.documentElement.scrollWidth <= document.documentElement.clientWidth"
@@ -50,6 +50,15 @@ def tab(context: BrowserContext, url: str) -> Page:
     page = context.new_page()
     page.goto(url)
     return page
+
+
+def test_files_that_were_chosen_before_the_script_had_come_are_not_lost(stage: Stage, visit: Visit) -> None:
+    page = visit("about:blank")
+
+    choose_before(page, "classifier.js", f"{stage.url}/", documents(stage.folder / "docs", 3))
+
+    expect(page.locator("#chosen")).to_contain_text("3 arquivos escolhidos")
+    expect(page.locator("#start")).to_be_enabled()
 
 
 @pytest.mark.usefixtures("worker")

@@ -2,6 +2,7 @@
 
 import base64
 import re
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -10,7 +11,7 @@ from playwright.sync_api import Page, expect
 
 from ..web.archive import LEASE, apart, sent, work  # noqa: TID252 - the house is that of the API's own tests
 from ..web.conftest import House  # noqa: TID252
-from .conftest import Visit, working
+from .conftest import Visit, choose_before, working
 
 import bad_files  # isort: skip - on the path since archive was imported
 
@@ -83,6 +84,16 @@ def until(page: Page, count: int) -> None:
     """Wait until the page has begun to wait *count* times."""
     while page.evaluate("waits.length") < count:
         page.wait_for_load_state()  # lets the page have its turn
+
+
+def test_files_that_were_chosen_before_the_script_had_come_are_sent(house: House, visit: Visit, tmp_path: Path) -> None:
+    file = tmp_path / "contrato.txt"
+    file.write_text(LEASE)
+    page = visit("about:blank")
+
+    choose_before(page, "documents.js", f"{house.url}/documents", [file])
+
+    expect(page.locator("tr[data-document]", has_text="contrato.txt")).to_have_count(1)
 
 
 def test_only_rows_in_progress_are_asked_about_and_more_rarely_when_nothing_moves(

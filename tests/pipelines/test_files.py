@@ -146,7 +146,7 @@ class TestTake:
             raise OSError(errno.ENOSPC, "No space left on device")
 
         with monkeypatch.context() as patch:
-            patch.setattr("retoma.providers.folder._Part.write", full)
+            patch.setattr("retoma.providers.parts.Part.write", full)
             with pytest.raises(StoreFull, match="No space left"):
                 await taken.take("a.txt", pieces(b"um texto"), kinds=KINDS)
         with monkeypatch.context() as patch:

@@ -99,10 +99,13 @@
     }
 
     for (const id of ["files", "folder"]) {
-      byId(id).addEventListener("change", (event) => {
-        choose(event.target.files);
-        event.target.value = "";
-      });
+      const input = byId(id);
+      const take = () => {
+        choose(input.files);
+        input.value = "";
+      };
+      input.addEventListener("change", take);
+      if (input.files.length) take(); // chosen before this script had come
     }
     byId("clear").addEventListener("click", () => {
       files = [];

@@ -103,10 +103,12 @@
   const drop = document.getElementById("drop");
   if (drop) {
     const input = document.getElementById("files");
-    input.addEventListener("change", () => {
+    const take = () => {
       send([...input.files]);
       input.value = "";
-    });
+    };
+    input.addEventListener("change", take);
+    if (input.files.length) take(); // chosen before this script had come
     drop.addEventListener("submit", (event) => event.preventDefault());
     let depth = 0;
     const carries = (event) => event.dataTransfer?.types.includes("Files");
