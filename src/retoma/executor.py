@@ -334,6 +334,6 @@ def _who(worker_id: int, claim: Claim) -> dict[str, Any]:
 
 
 def _give_way(nice: int) -> None:
-    """Let those come first who wait for an answer on this machine; so does our loop, which claims and writes."""
+    """Let those come first who wait for an answer here; our loop, which claims and writes, is one of them."""
     if sys.platform == "linux":  # where a thread has a niceness of its own
         os.nice(nice)
