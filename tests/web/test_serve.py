@@ -167,13 +167,12 @@ def test_callers_who_stay_are_shared_out_among_the_server_processes(shell: Shell
         asleep.resume()
 
     with ExitStack() as stack:
-        for _ in range(80):
-            caller = stack.enter_context(httpx2.Client())
-            caller.get(f"{url}/livez", timeout=60).raise_for_status()
-        callers = [len(callers_of(server, port)) for server in servers]
+        for number in range(1, 81):  # silent, for a server hangs up on callers who asked and then say nothing more
+            stack.enter_context(socket.create_connection(("127.0.0.1", port), 60))
+            while sum(callers := [len(callers_of(server, port)) for server in servers]) < number:
+                time.sleep(0.01)
 
     # Each caller by chance: that one process has fewer than 15 of 80 happens once in a hundred million times.
-    assert sum(callers) == 80
     assert min(callers) >= 15
 
 
