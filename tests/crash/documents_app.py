@@ -9,11 +9,11 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
-from typing import Any
 
 from retoma import Retoma
 from retoma.model import NewCheckpoint
 from retoma.pipelines.documents import PIPELINES
+from retoma.pipelines.sweeping import sweep_blobs
 from retoma.providers import BlobStore, Embedder, Extractor
 from retoma.providers.folder import FolderBlobs
 from retoma.providers.local import LocalEmbedder, LocalExtractor
@@ -50,8 +50,7 @@ if "CRASH_FILE" in os.environ:  # in a worker, not where the test itself runs
     Steps.begin, Steps.kept = begin, kept  # type: ignore[method-assign]
 
 
-def providers(folder: Path = FOLDER) -> dict[type[Any], Any]:
-    return {BlobStore: FolderBlobs(folder), Embedder: LocalEmbedder(), Extractor: LocalExtractor()}
-
-
-app = Retoma(pipelines=PIPELINES, providers=providers())
+app = Retoma(
+    pipelines=[*PIPELINES, sweep_blobs],
+    providers={BlobStore: FolderBlobs(FOLDER), Embedder: LocalEmbedder(), Extractor: LocalExtractor()},
+)

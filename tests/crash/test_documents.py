@@ -1,22 +1,24 @@
-"""Documents: killed between any two stages, nothing is done twice; three workers, each document once."""
+"""Documents over HTTP: killed between any two stages, nothing is done twice; three workers, each document once.
+
+Who asks here knows the address of a server and nothing else; what happened is read from the logs that only grow.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import os
+import re
 import signal
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
-from datetime import timedelta
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
-from uuid import UUID
+from typing import Any
 
+import httpx2
 import pytest
-from documents_app import PIPELINES, STAGES, providers
+from documents_app import STAGES
 from fleet import Fleet, until
 from oracle import Oracle
-
-from retoma import Retoma
-from retoma.pipelines.documents.library import Documents
 
 MANY = int(os.environ.get("DOCUMENTS_MANY", "120"))
 """How many documents three workers share: the promise is for 1,000, which takes minutes."""
@@ -29,9 +31,12 @@ Figure = Callable[[str, object], None]
 
 
 @pytest.fixture
-async def library(fleet: Fleet) -> AsyncIterator[Documents]:
-    async with Retoma(fleet.url, pipelines=PIPELINES, providers=providers(fleet.folder / "blobs")) as app:
-        yield Documents(app)
+async def client(fleet: Fleet) -> AsyncIterator[httpx2.AsyncClient]:
+    """What somebody has who knows the address of a server, and nothing else."""
+    server = fleet.run("serve", {}, "serve", "--app", "documents_app:app", "--port", "0")
+    said = await until(lambda: re.search(r"The API is at (http://\S+)/api/v1\.", server.words()), what="it serves")
+    async with httpx2.AsyncClient(base_url=said[1], timeout=60) as client:
+        yield client
 
 
 def text_of(number: int) -> str:
@@ -39,11 +44,30 @@ def text_of(number: int) -> str:
     return f"Contrato número: {number}\n" + "".join(clauses)
 
 
-async def sent(library: Documents, number: int) -> UUID:
-    async def content() -> AsyncIterator[bytes]:
-        yield text_of(number).encode()
+async def sent(client: httpx2.AsyncClient, *numbers: int) -> list[str]:
+    """The ids of the documents that so many files of one request became."""
+    files = [("files", (f"contrato-{number}.txt", text_of(number).encode())) for number in numbers]
+    answer = await client.post("/documents", files=files)
+    assert answer.status_code == 202, answer.text
+    return [each["id"] for each in answer.json()["documents"]]
 
-    return (await library.receive(f"contrato-{number}.txt", content())).document.id
+
+async def statuses(client: httpx2.AsyncClient, ids: Sequence[str]) -> list[Any]:
+    found = []
+    for start in range(0, len(ids), 200):
+        asked = await client.get("/documents/status", params={"ids": ",".join(ids[start : start + 200])})
+        found += asked.raise_for_status().json()["documents"]
+    return found
+
+
+async def all_ended(client: httpx2.AsyncClient, ids: Sequence[str], *, seconds: float = 120.0) -> list[Any]:
+    """What is said of them, once nothing happens any more."""
+    async with asyncio.timeout(seconds):
+        while True:
+            found = await statuses(client, ids)
+            if all(each["completed_at"] for each in found):
+                return found
+            await asyncio.sleep(0.2)
 
 
 def stage_of(step: str) -> str:
@@ -61,21 +85,28 @@ def stages_done(oracle: Oracle) -> dict[int, Counter[str]]:
     return found
 
 
-async def all_once(library: Documents, oracle: Oracle, ids: list[UUID]) -> None:
-    """Every document is completed, every stage was done once, and no row is there twice."""
-    now = await library.statuses(ids)
-    assert Counter(each.status for each in now) == {"COMPLETED": len(ids)}
-    assert stages_done(oracle) == {each.job_id: Counter(STAGES) for each in now}
-    rows = oracle.rows("select document_id, count(*), count(distinct content) from retoma.document_chunks group by 1")
-    assert sorted(rows) == sorted((id, 4, 4) for id in ids)
-    assert oracle.one("select count(*) from retoma.document_fields") == len(ids)
+async def all_whole(client: httpx2.AsyncClient, ids: Sequence[str]) -> None:
+    """Every document is completed, and all that was read from it is there, once."""
+    for id in ids:
+        whole = (await client.get(f"/documents/{id}")).raise_for_status().json()
+        assert (whole["status"], whole["error"]) == ("COMPLETED", None)
+        assert [stage_of(step["name"]) for step in whole["steps"]] == list(STAGES)
+        assert [field["name"] for field in whole["fields"]] == ["Contrato número"]
+        assert [chunk["place"] for chunk in whole["chunks"]] == [0, 1, 2, 3]
+        assert len({chunk["text"] for chunk in whole["chunks"]}) == 4
+
+
+async def all_once(client: httpx2.AsyncClient, oracle: Oracle, ids: Sequence[str]) -> None:
+    """The same, and no stage was begun twice."""
+    await all_whole(client, ids)
+    assert stages_done(oracle) == {each["job_id"]: Counter(STAGES) for each in await statuses(client, ids)}
     oracle.nothing_is_wrong()
 
 
 async def test_a_kill_between_any_two_stages_repeats_no_stage_and_doubles_no_row(
-    fleet: Fleet, oracle: Oracle, library: Documents
+    fleet: Fleet, oracle: Oracle, client: httpx2.AsyncClient
 ) -> None:
-    ids = [await sent(library, number) for number in range(len(STAGES))]
+    ids = await sent(client, *range(len(STAGES)))
     # One worker for each stage: it takes one document and stops when that stage is committed.
     members = [
         fleet.start(stage, app="documents_app:app", at_once=1, queues=["documents"], crash_after=stage)
@@ -91,16 +122,15 @@ async def test_a_kill_between_any_two_stages_repeats_no_stage_and_doubles_no_row
     for member in members:
         member.send(signal.SIGKILL, executors=True)
     fleet.start("again", app="documents_app:app", queues=["documents"])
-    await until(oracle.all_ended, seconds=120, what="all documents are processed")
 
-    await all_once(library, oracle, ids)
-    assert [each.attempts for each in await library.statuses(ids)] == [2] * len(ids)
+    assert [each["attempts"] for each in await all_ended(client, ids)] == [2] * len(ids)
+    await all_once(client, oracle, ids)
 
 
 async def test_three_workers_process_each_document_exactly_once_though_one_of_them_is_killed(
-    fleet: Fleet, oracle: Oracle, library: Documents, figure: Figure
+    fleet: Fleet, oracle: Oracle, client: httpx2.AsyncClient, figure: Figure
 ) -> None:
-    ids = [await sent(library, number) for number in range(MANY)]
+    ids = await sent(client, *range(MANY))
     members = [
         fleet.start(f"worker-{number}", app="documents_app:app", at_once=4, queues=["documents"])
         for number in (1, 2, 3)
@@ -111,21 +141,18 @@ async def test_three_workers_process_each_document_exactly_once_though_one_of_th
         what="a quarter is done",
     )
     members[0].send(signal.SIGKILL, executors=True)
-    await until(oracle.all_ended, seconds=PATIENCE, what="all documents are processed")
 
-    now = await library.statuses(ids)
-    assert Counter(each.status for each in now) == {"COMPLETED": MANY}
+    await all_ended(client, ids, seconds=PATIENCE)
+    await all_whole(client, ids)
     again = {job: done - Counter(STAGES) for job, done in stages_done(oracle).items() if done != Counter(STAGES)}
     # What the killed worker had in its hands may be begun again; what was committed may not, nor anything else.
     assert sum(len(stages) for stages in again.values()) <= 4
-    assert oracle.one("select count(*) from retoma.document_chunks") == 4 * MANY
-    assert oracle.one("select count(*) from retoma.document_fields") == MANY
     oracle.nothing_is_wrong()
     figure("worked", Counter(mark.pid for mark in oracle.marks("began")).most_common())
 
 
 async def test_a_sender_who_is_killed_leaves_a_whole_document_or_none_and_no_file_for_ever(
-    fleet: Fleet, oracle: Oracle, library: Documents
+    fleet: Fleet, oracle: Oracle, client: httpx2.AsyncClient
 ) -> None:
     places = ("stored", "written", "committed")
     members = [fleet.call(place, "documents_sender.py", place, text_of(n)) for n, place in enumerate(places)]
@@ -147,13 +174,15 @@ async def test_a_sender_who_is_killed_leaves_a_whole_document_or_none_and_no_fil
     assert oracle.one("select count(*) from retoma.loose_blobs") == 2
     assert len(stored(fleet.folder)) == 3
     oracle.rows("update retoma.loose_blobs set since = now() - interval '25 hours' returning blob")
-    assert await library.files.sweep(timedelta(days=1)) == 2
+    fleet.start("worker", app="documents_app:app")
+    swept = (await client.post("/api/v1/schedules/sweep-blobs/run")).raise_for_status().json()["status_url"]
+    await until(oracle.all_ended, seconds=120, what="both blobs are swept away")
+    assert (await client.get(swept)).json()["output"] == 2
     assert len(stored(fleet.folder)) == 1
     # Nothing is in the way of who sends it again, and what was committed is processed.
-    ids = [committed[0], await sent(library, 0), await sent(library, 1)]
-    fleet.start("worker", app="documents_app:app", queues=["documents"])
-    await until(oracle.all_ended, seconds=120, what="all documents are processed")
-    await all_once(library, oracle, ids)
+    ids = [str(committed[0]), *await sent(client, 0, 1)]
+    await all_ended(client, ids)
+    await all_once(client, oracle, ids)
 
 
 def stored(folder: Path) -> list[Path]:
