@@ -1,7 +1,10 @@
 """A summary has the counts it promises, says only what the chapter says, and is checked against it."""
 
 import asyncio
+import time
+from concurrent.futures import ThreadPoolExecutor
 
+import py3langid  # type: ignore[import-untyped]
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -204,3 +207,22 @@ def test_a_sentence_is_always_a_piece_of_its_text(text: str) -> None:
 def test_two_languages_are_told_apart() -> None:
     assert language_of("O contrato foi assinado ontem.") == "pt"
     assert language_of("The contract was signed yesterday.") == "en"
+
+
+def test_of_many_who_ask_for_a_language_at_once_only_one_loads_what_tells_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    inside = most = 0
+
+    def rank(_: str) -> list[tuple[str, float]]:
+        nonlocal inside, most
+        inside += 1
+        most = max(most, inside)
+        time.sleep(0.01)  # as long as a model is being loaded, it is not there
+        inside -= 1
+        return [("fr", 0.0), ("pt", -1.0)]
+
+    monkeypatch.setattr(py3langid, "rank", rank)
+    with ThreadPoolExecutor(10) as threads:
+        told = list(threads.map(language_of, ["um texto"] * 10))
+
+    assert told == ["pt"] * 10
+    assert most == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import threading
 from collections.abc import Iterator
 
 from simplemma import split_sentences
@@ -29,6 +30,8 @@ _LONG = 80
 """Words after which a sentence is cut at a semicolon, a colon or a comma: some texts have no full stops."""
 
 _LONG_CHARACTERS = 1_000
+
+_ONE_ASKS = threading.Lock()  # all who ask before the model is there would load one each
 
 
 def sentences(text: str, language: str | None = None) -> list[str]:
@@ -90,4 +93,6 @@ def language_of(text: str) -> str:
     """In which of our languages *text* is more likely: "pt" or "en"."""
     import py3langid  # type: ignore[import-untyped]  # noqa: PLC0415  # half a second
 
-    return next(str(code) for code, _ in py3langid.rank(text[:4000]) if code in {"pt", "en"})
+    with _ONE_ASKS:
+        ranked = py3langid.rank(text[:4000])
+    return next(str(code) for code, _ in ranked if code in {"pt", "en"})
