@@ -311,6 +311,24 @@ def test_one_address_is_a_page_for_people_and_data_for_programs(house: House) ->
     assert house.client.get("/", headers=HTML).headers["location"] == "/documents"
 
 
+def test_a_page_shows_how_a_text_begins_and_opens_no_file_that_defeated_our_reader(
+    house: House, given: dict[type, object]
+) -> None:
+    text, broken = sent(house), sent(house, "quebrado.pdf", b"%PDF-1.7\n" + b"no pdf at all " * 50 + b"\n%%EOF\n")
+    waiting = house.client.get(f"/documents/{broken}", headers=HTML).text
+    work(house, given)
+    shown = house.client.get(f"/documents/{text}", headers=HTML).text
+    closed = house.client.get(f"/documents/{broken}", headers=HTML).text
+
+    preview = shown.partition('class="preview words"')[2].partition("</div>")[0]
+    assert "Maria da Silva" in preview
+    assert "aviso de trinta dias" in preview, "not the first piece alone"
+    assert "<iframe" in waiting
+    assert "<iframe" not in closed
+    assert "não é aberto aqui" in closed
+    assert f"/documents/{broken}/file" in closed, "who wants it may still have it"
+
+
 def test_a_row_and_what_unfolds_under_it_are_asked_for_alone(house: House, given: dict[type, object]) -> None:
     id = sent(house)
     work(house, given)

@@ -28,6 +28,8 @@ PIPELINE = "documents"
 ENTRY = Entry("/documents", "nav.documents")
 SHOWN = {"pdf": "application/pdf", "png": "image/png", "jpg": "image/jpeg"}
 """What a browser may show by itself: nothing in these runs, whatever is in them."""
+_DEFEATING = frozenset({"document_damaged", "archive_limits", "parser_crashed", "parser_timeout", "parser_memory"})
+"""Why a document failed that got the better of our reader: a page does not set the browser's reader on it unasked."""
 
 _SCRIPT_WORDS = ("documents.now", "documents.removed", "upload.", "state.document.")
 
@@ -253,12 +255,14 @@ def _page_of(request: Request, document: shapes.WholeDocument) -> Response:
     for step in document.steps:
         name = step.name.partition("/")[0]
         stages[name] = stages.get(name, 0.0) + (step.seconds or 0.0)
+    defeated = document.status == "FAILED" and (document.error or "").partition(":")[0] in _DEFEATING
     return page(
         request,
         "documents/document.html",
         script_words=_SCRIPT_WORDS,
         document=document,
-        shown=SHOWN,
+        shown={} if defeated else SHOWN,
+        defeated=defeated,
         low=shapes.LOW,
         stages=list(stages.items()),
     )
