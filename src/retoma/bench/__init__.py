@@ -221,6 +221,7 @@ def plan(*, quick: bool, waiting: int | None = None) -> dict[str, Callable[[], A
         "uploads_while_busy": lambda: uploads.uploads(2_000 // part, busy=True, processes=2),
         "uploads_at_once": lambda: uploads.bursts(20 // part, busy=False, processes=2),
         "uploads_at_once_while_busy": lambda: uploads.bursts(20 // part, busy=True, processes=2),
+        "uploads_at_once_to_one_process_while_busy": lambda: uploads.bursts(20 // part, busy=True),
         "uploads_paced_while_busy": lambda: uploads.uploads(1_000 // part, busy=True, pace=100, processes=2),
         "documents": lambda: pipelines.documents(200 // part),
         "classified_documents": lambda: pipelines.classified(200 // part),
