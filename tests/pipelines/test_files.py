@@ -156,13 +156,14 @@ class TestTake:
                 await taken.take("a.txt", pieces(b"um texto " * 100_000), kinds=KINDS)
 
     async def test_a_store_that_does_not_answer_leaves_a_loose_row_that_is_swept(
-        self, app: Retoma, psql: psycopg.Connection
+        self, taken: Files, psql: psycopg.Connection
     ) -> None:
         class Down(FolderBlobs):
             async def put(self, *_: object, **__: object) -> Blob:
                 raise ProviderDown("Nobody answers.", provider="folder", paid=False)
 
-        taken = Files(app)
+        real = taken.blobs
+        await real.put("something", pieces(b"that is kept"))
         taken.blobs = Down(Path("/nowhere"))
 
         with pytest.raises(StoreDown, match="Nobody answers"):
@@ -170,7 +171,8 @@ class TestTake:
 
         assert len(loose(psql)) == 1
         psql.execute("update retoma.loose_blobs set since = now() - interval '25 hours'")
-        taken.blobs = FolderBlobs(Path("/nowhere"))
+        assert await taken.sweep(DAY) == 0, "of a store that cannot be reached nobody knows"
+        taken.blobs = real
         assert await taken.sweep(DAY) == 1
         assert loose(psql) == []
 

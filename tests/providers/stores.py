@@ -72,13 +72,21 @@ class Storage:
     down: dict[str, str]
     """The same where nobody is at the other end."""
     names: Callable[[], list[str]]
+    unmounted: dict[str, str] | None = None
+    """The same where all that was kept is out of reach, when that is another thing."""
+
+    @property
+    def away(self) -> dict[str, str]:
+        """Where nothing that was kept can be reached any more."""
+        return self.unmounted or self.down
 
 
 def folder_storage(folder: Path) -> Storage:
     def names() -> list[str]:
         return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
 
-    return Storage({"RETOMA_BLOBS": str(folder)}, {"RETOMA_BLOBS": "/dev/null/blobs"}, names)
+    unmounted = {"RETOMA_BLOBS": str(folder.with_name("unmounted"))}
+    return Storage({"RETOMA_BLOBS": str(folder)}, {"RETOMA_BLOBS": "/dev/null/blobs"}, names, unmounted)
 
 
 def azure_storage(url: str) -> Storage:

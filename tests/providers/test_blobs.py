@@ -122,6 +122,8 @@ async def test_a_blob_is_there_until_it_is_deleted(store: BlobStore) -> None:
 
 
 async def test_what_is_not_there_is_not_found(store: BlobStore) -> None:
+    await store.put("somewhere/a", pieces(b"1"))
+
     with pytest.raises(NotFound, match="nowhere/a"):
         await content_of(store, "nowhere/a")
 
@@ -301,6 +303,25 @@ async def test_folders_that_somebody_tidied_away_are_made_again(folder: FolderBl
 
     assert everything_in(tmp_path / "blobs") == ["year/b"]
     assert (tmp_path / "blobs" / "year" / "b").read_bytes() == b"23"
+
+
+async def test_of_a_folder_that_vanished_nothing_is_missing_and_nothing_deleted(
+    folder: FolderBlobs, tmp_path: Path
+) -> None:
+    await folder.put("year/a", pieces(b"1"))
+    (tmp_path / "blobs").rename(tmp_path / "elsewhere")
+    (tmp_path / "blobs").mkdir()  # as a disk that is not mounted leaves it
+
+    with pytest.raises(ProviderDown, match="is its disk mounted"):
+        await content_of(folder, "year/a")
+    with pytest.raises(ProviderDown, match="is its disk mounted"):
+        await folder.delete("year/a")
+
+    (tmp_path / "blobs").rmdir()
+    (tmp_path / "elsewhere").rename(tmp_path / "blobs")
+    assert await content_of(folder, "year/a") == b"1"
+    assert await folder.delete("year/a")
+    assert not await folder.delete("year/a")
 
 
 async def test_a_link_out_of_the_folder_is_not_followed(folder: FolderBlobs, tmp_path: Path) -> None:

@@ -151,7 +151,8 @@ async def deleted(blobs: BlobStore, names: Collection[str]) -> list[str]:
 async def local_file(blobs: BlobStore, blob: str, kind: str) -> AsyncIterator[Path]:
     """The blob as a file on this machine: the store's own where it is one, else a copy that goes with the block."""
     if hasattr(blobs, "path"):
-        yield blobs.path(blob)
+        async with blobs.open(blob):  # or a reader would be the first to notice that it is not there, and not know why
+            yield blobs.path(blob)
         return
     with named(suffix=f".{kind}") as copy:
         async with blobs.open(blob) as pieces:

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager, suppress
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import TypeVar
+from typing import IO, TypeVar
 from uuid import uuid4
 from weakref import WeakKeyDictionary
 
@@ -80,7 +80,15 @@ class FolderBlobs:
     async def open(self, name: str) -> AsyncIterator[AsyncIterator[bytes]]:
         """The content, in pieces; a file that is deleted or replaced meanwhile is still read to its end."""
         path = self._path(name)
-        file = await self._do(name, lambda: path.open("rb"))
+
+        def opened() -> IO[bytes]:
+            try:
+                return path.open("rb")
+            except FileNotFoundError:
+                self._refuse_vanished()
+                raise
+
+        file = await self._do(name, opened)
 
         async def pieces() -> AsyncIterator[bytes]:
             while piece := await self._do(name, lambda: file.read(PIECE)):
@@ -100,6 +108,7 @@ class FolderBlobs:
                 path.unlink()
                 settle(path.parent)
                 return True
+            self._refuse_vanished()
             return False
 
         return await self._do(name, unlink)
@@ -138,6 +147,13 @@ class FolderBlobs:
     def _refuse_outside(self, path: Path, name: str) -> None:
         if not path.resolve().is_relative_to(self._root.resolve()):  # by a link that somebody put there
             raise rejected(self.provider, f"{name!r} leads out of the folder.")
+
+    def _refuse_vanished(self) -> None:
+        """Where something was ever kept there is a folder of parts. Without it nothing can be said of any blob: nobody
+        has kept one yet, or a disk is not mounted, and what is on it is neither missing nor deleted.
+        """
+        if not (self._root / _PARTS).is_dir():
+            raise OSError(errno.ENXIO, "nothing of the store is there; is its disk mounted?")
 
     def _part(self) -> Part:
         # Others may write there, and our own children.
