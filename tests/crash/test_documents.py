@@ -21,7 +21,7 @@ from fleet import Fleet, until
 from oracle import Oracle
 
 MANY = int(os.environ.get("DOCUMENTS_MANY", "120"))
-"""How many documents three workers share: the promise is for 1,000, which takes minutes."""
+"""How many documents three workers share: the promise is for 1,000, which takes a minute and both cores."""
 
 PATIENCE = 120.0 + MANY
 
