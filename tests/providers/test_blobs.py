@@ -285,6 +285,41 @@ async def test_a_writer_that_is_killed_leaves_no_blob_and_its_part_is_swept(
     assert everything_in(root) == ["b"]
 
 
+SHORT = """
+import asyncio, sys
+from pathlib import Path
+from retoma.providers.folder import FolderBlobs
+
+async def content(number):
+    yield f"{number} ".encode() * 20_000
+
+async def keep(folder, number):
+    await folder.put(f"short/{number}", content(number))
+    print(number, flush=True)
+
+async def main():
+    folder = FolderBlobs(Path(sys.argv[1]))
+    for first in range(0, 30_000, 30):
+        await asyncio.gather(*(keep(folder, number) for number in range(first, first + 30)))
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("kept", [1, 35, 100])
+def test_of_short_files_that_are_kept_together_a_kill_leaves_each_whole_or_none(tmp_path: Path, kept: int) -> None:
+    root = tmp_path / "blobs"
+    with subprocess.Popen([sys.executable, "-c", SHORT, str(root)], stdout=subprocess.PIPE, text=True) as writer:
+        assert writer.stdout is not None
+        told = [writer.stdout.readline() for _ in range(kept)]
+        writer.send_signal(signal.SIGKILL)
+        told += writer.stdout.readlines()
+
+    there = {path.name: path.read_bytes() for path in (root / "short").iterdir()}
+    assert {name for name, content in there.items() if content != f"{name} ".encode() * 20_000} == set()
+    assert {line.strip() for line in told} <= there.keys(), "what was told to be kept is there"
+
+
 async def test_a_part_that_somebody_writes_now_is_left_alone(folder: FolderBlobs, tmp_path: Path) -> None:
     ours = tmp_path / "blobs" / ".parts" / "somebody"
     ours.parent.mkdir(parents=True)
