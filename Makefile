@@ -1,6 +1,6 @@
 # Every chore of the house. `make` alone shows the list.
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench serve setup lock clean
+.PHONY: help demo test test-hosts conformance check coverage matrix docs pictures sync schema format bench serve setup lock sbom notice advisories clean
 
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -23,8 +23,12 @@ export PYTHONDONTWRITEBYTECODE :=
 only ?=
 args ?=
 
+# make conformance takes these.
+seeds ?= 2 3 5 7 11 13
+examples ?= 15
+
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 demo: $(VENV)/.demo ## A batch, a worker killed half-way, resumed before your eyes
 	@$(BIN)/retoma demo $(args)
@@ -34,8 +38,18 @@ test: check-static ## All checks and all tests; make test only=tests/store to ch
 else
 test: $(VENV)/.test
 endif
-	@tools/system-packages pgbouncer chromium
+	@tools/system-packages pgbouncer chromium redis-server
 	@tools/test $(BIN)/python $(only) $(args)
+
+test-hosts: $(VENV)-hosts/.hosts ## Worker loops on a real Ray, which has an environment of its own for its size
+	@$(VENV)-hosts/bin/python -m pytest tests/hosts/test_ray.py $(args)
+
+conformance: $(VENV)/.test ## The API against its description, further than make test; seeds="7 11" examples=15
+	@for seed in $(seeds); do \
+		echo "seed $$seed, $(examples) examples" >&2; \
+		CONFORMANCE_SEED=$$seed CONFORMANCE_EXAMPLES=$(examples) \
+			$(BIN)/python -m pytest --quiet tests/web/test_conformance.py $(args) || exit; \
+	done
 
 check: check-static ## Format, lint, types, import contracts and the tests of the house itself
 	@$(BIN)/python -m pytest --quiet tests/house
@@ -46,6 +60,27 @@ check-static: $(VENV)/.test
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+	@$(BIN)/python tools/sync.py --check
+
+coverage: $(VENV)/.test ## Which branches of the engine the tests take; make coverage only="tests/store tests/engine"
+	@tools/coverage $(BIN)/python $(only)
+
+matrix: $(VENV)/.test ## The tests on every other Python and PostgreSQL of this machine; says which it did not find
+	@tools/matrix $(only)
+
+sync: $(VENV)/.test ## Write the front door without await from the one with it
+	@$(BIN)/python tools/sync.py
+
+schema: $(VENV)/.test ## Write the schema on one page, docs/reference/schema.sql
+	@$(BIN)/python tools/schema.py
+
+docs: $(VENV)/.test ## The pages of docs/ as a site, into dist/docs; a warning is an error
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs --quiet build --strict
+	@echo "Ready: dist/docs/index.html"
+
+pictures: $(VENV)/.test ## Take the pictures of the README anew, with Chromium, from a batch that really stalls
+	@tools/system-packages chromium
+	@PICTURES=$(abspath docs/pictures) $(BIN)/python -m pytest --quiet tests/browser/test_classifier.py -k told_stalled
 
 format: $(VENV)/.test ## Put every file into the house's format
 	@$(BIN)/ruff format --quiet .
@@ -63,8 +98,17 @@ setup: $(VENV)/.test ## Make the environment and nothing else
 lock: $(VENV)/.python ## Choose versions anew and write the lock files
 	@tools/lock $(BIN)
 
+sbom: $(VENV)/.test ## The bill of materials, as CycloneDX, into dist
+	@$(BIN)/python tools/parts.py sbom dist/retoma.cdx.json
+
+notice: $(VENV)/.test ## Write the licences of what is installed into NOTICE
+	@$(BIN)/python tools/parts.py notice NOTICE
+
+advisories: $(VENV)/.test ## Ask whether anything is known against a locked version; says so when nobody can be asked
+	@$(BIN)/python tools/parts.py advisories
+
 clean: ## Remove the environment, caches and builds; what is in .retoma stays
-	@rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@rm -rf $(VENV) $(VENV)-hosts build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.python:
@@ -81,4 +125,11 @@ $(VENV)/.test: $(VENV)/.python requirements.lock pyproject.toml
 	@echo "Installing what the tests need into $(VENV)" >&2
 	@$(LOCKED) requirements.lock
 	@$(INSTALL) --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)-hosts/.hosts: requirements-hosts.lock pyproject.toml
+	@tools/environment "$(PYTHON)" $(VENV)-hosts
+	@echo "Installing Ray and what its test needs into $(VENV)-hosts" >&2
+	@$(subst $(BIN),$(VENV)-hosts/bin,$(LOCKED)) requirements-hosts.lock
+	@$(subst $(BIN),$(VENV)-hosts/bin,$(INSTALL)) --no-deps --no-build-isolation --editable .
 	@touch $@

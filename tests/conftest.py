@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import asdict
 from itertools import count
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -13,8 +15,13 @@ from urllib.parse import urlsplit
 import psycopg
 import pytest
 
-from retoma import Settings, embedded, migrate
-from retoma.database import Database
+from retoma import Settings
+from retoma.app.extension import branches_of
+from retoma.pipelines import ALL
+from retoma.postgres import migrate
+from retoma.postgres.database import Database
+from retoma.postgres.embedded import server as embedded_server
+from retoma.postgres.roles import Roles
 
 _HOME = "RETOMA_TEST_HOME"
 _numbers = count(1)
@@ -23,10 +30,16 @@ _ROOM = 6_000_000_000
 
 def pytest_configure(config: pytest.Config) -> None:
     # The first process of the run chooses the place; the others inherit it and share the server.
-    for name in [name for name in os.environ if name.startswith(("RETOMA_", "PG", "JOB_")) and name != _HOME]:
+    kept = {_HOME, "RETOMA_PG_BIN"}  # make matrix names another PostgreSQL with that
+    for name in [name for name in os.environ if name.startswith(("RETOMA_", "PG", "JOB_")) and name not in kept]:
         del os.environ[name]
+    # Most tests call a server that has no key; those of the token switch it on.
+    os.environ["RETOMA_TOKEN"] = "off"
     os.environ.pop("DATABASE_URL", None)
     os.environ.pop("WORKER_ID", None)
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # A run in the background of a script inherits that, and so would the programs that tests interrupt.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if not hasattr(config, "workerinput") and _HOME not in os.environ:
         place = _memory()
         if place is not None:
@@ -48,7 +61,7 @@ def _memory() -> str | None:
 
 
 def _leave(home: Path) -> None:
-    embedded.stop(home)
+    embedded_server.stop(home)
     shutil.rmtree(home, ignore_errors=True)
 
 
@@ -58,9 +71,9 @@ def database_at(url: str, name: str) -> str:
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[str]:
-    """The address of the server's own database."""
-    running = embedded.ensure(Path(os.environ[_HOME]))
-    yield running.url
+    """The address of the server's own database, as the superuser: tests make databases, roles and trouble."""
+    running = embedded_server.ensure(Path(os.environ[_HOME]))
+    yield running.superuser_url
     running.release()
 
 
@@ -70,7 +83,7 @@ def template(server: str, worker_id_of_run: str) -> str:
     with psycopg.connect(server, autocommit=True) as connection:
         connection.execute(f"drop database if exists {name}")
         connection.execute(f"create database {name}")
-    migrate.upgrade(database_at(server, name), Settings.load())
+    migrate.upgrade(database_at(server, name), Settings.load(), branches=branches_of(ALL))
     return name
 
 
@@ -98,6 +111,42 @@ def database_url(server: str, template: str, worker_id_of_run: str) -> Iterator[
     yield database_at(server, name)
     with psycopg.connect(server, autocommit=True) as connection:
         connection.execute(f"drop database {name} with (force)")
+
+
+@pytest.fixture
+def roles_of(server: str, template: str, worker_id_of_run: str) -> Iterator[Callable[[], dict[str, str]]]:
+    """Makes migrated databases with the four roles: the address for each part of the house, and *admin* for all."""
+    made: list[str] = []
+
+    def make() -> dict[str, str]:
+        name = f"walled_{worker_id_of_run}_{next(_numbers)}"
+        made.append(name)
+        with psycopg.connect(server, autocommit=True) as connection:
+            connection.execute(f"create database {name} template {template} strategy file_copy")
+        admin, settings = database_at(server, name), Settings.load()
+        wanted = Roles.of(name)
+        migrate.grant(admin, settings, wanted, branches=branches_of(ALL))
+        migrate.give_passwords(admin, settings, dict.fromkeys(wanted.names, "a password of the tests"))
+        return {"admin": admin} | {part: signed_in(admin, role) for part, role in asdict(wanted).items()}
+
+    yield make
+    with psycopg.connect(server, autocommit=True) as connection:
+        for name in made:
+            connection.execute(f"drop database {name} with (force)")
+            for role in Roles.of(name).names:
+                connection.execute(f"drop role {role}")
+
+
+def signed_in(url: str, role: str) -> str:
+    """The same database for another account."""
+    hosts = urlsplit(url).netloc.rpartition("@")[2]
+    return urlsplit(url)._replace(netloc=f"{role}:a%20password%20of%20the%20tests@{hosts}").geturl()
+
+
+@pytest.fixture
+def parts(roles_of: Callable[[], dict[str, str]]) -> dict[str, str]:
+    """A migrated database for one test: the address of each part of the house."""
+    return roles_of()
 
 
 @pytest.fixture

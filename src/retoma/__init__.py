@@ -1,31 +1,33 @@
 """Durable, resumable, explained and paid-once work over documents, on PostgreSQL alone."""
 
 import importlib
-import sys
-import types
 import typing
 
 if typing.TYPE_CHECKING:
-    from retoma.app import Retoma
-    from retoma.batch import Batch, BatchState, Progress
-    from retoma.endings import Postpone, Reject, Review, Skip
+    from retoma.app.retoma import Retoma
     from retoma.errors import RetomaError
-    from retoma.fingerprints import fingerprint
     from retoma.isolate import isolated
-    from retoma.model import Attempt, Checkpoint, Job, JobState, Metrics, Presence, Queue, Receipt, Schedule
-    from retoma.pipeline import Pipeline, pipeline
-    from retoma.query import Query
-    from retoma.retry import Retry
-    from retoma.run import Run
-    from retoma.settings import Settings
-    from retoma.sync_run import SyncRun
+    from retoma.model.batch import Batch, BatchState, Progress
+    from retoma.model.endings import Postpone, Reject, Review, Skip
+    from retoma.model.ids import BatchId, CallId, JobId
+    from retoma.model.job import Attempt, Checkpoint, Job, JobState, Metrics, Presence, Queue, Receipt, Schedule
+    from retoma.model.retry import Retry
+    from retoma.run.pipeline import Pipeline, pipeline
+    from retoma.run.run import Run
+    from retoma.run.sync_run import SyncRun
+    from retoma.store.query import Query
+    from retoma.system.settings import Settings
+    from retoma.values.fingerprints import fingerprint
 
 __all__ = [
     "Attempt",
     "Batch",
+    "BatchId",
     "BatchState",
+    "CallId",
     "Checkpoint",
     "Job",
+    "JobId",
     "JobState",
     "Metrics",
     "Pipeline",
@@ -50,44 +52,34 @@ __all__ = [
     "pipeline",
 ]
 
-_ROOMS = {
-    "app": ("Retoma",),
-    "batch": ("Batch", "BatchState", "Progress"),
-    "fingerprints": ("fingerprint",),
-    "endings": ("Postpone", "Reject", "Review", "Skip"),
+# A name is imported when it is first used: a command's help, or the child of an isolated function, does not wait for a
+# driver that it will not use.
+_MODULES = {
+    "app.retoma": ("Retoma",),
     "errors": ("RetomaError",),
     "isolate": ("isolated",),
-    "model": ("Attempt", "Checkpoint", "Job", "JobState", "Metrics", "Presence", "Queue", "Receipt", "Schedule"),
-    "pipeline": ("Pipeline", "pipeline"),
-    "query": ("Query",),
-    "retry": ("Retry",),
-    "run": ("Run",),
-    "settings": ("Settings",),
-    "sync_run": ("SyncRun",),
+    "model.batch": ("Batch", "BatchState", "Progress"),
+    "model.endings": ("Postpone", "Reject", "Review", "Skip"),
+    "model.ids": ("BatchId", "CallId", "JobId"),
+    "model.job": ("Attempt", "Checkpoint", "Job", "JobState", "Metrics", "Presence", "Queue", "Receipt", "Schedule"),
+    "model.retry": ("Retry",),
+    "run.pipeline": ("Pipeline", "pipeline"),
+    "run.run": ("Run",),
+    "run.sync_run": ("SyncRun",),
+    "system.settings": ("Settings",),
+    "store.query": ("Query",),
+    "values.fingerprints": ("fingerprint",),
 }
-_ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
 
-class _Hall(types.ModuleType):
-    """The front hall: a name is fetched from its room when somebody first asks for it.
-
-    A command's help, or the child of an isolated function, need not wait for a driver it will not use.
-    """
-
-    def __getattr__(self, name: str) -> typing.Any:
-        if name not in _ROOM_OF:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        value = getattr(importlib.import_module(f"{__name__}.{_ROOM_OF[name]}"), name)
-        setattr(self, name, value)
-        return value
-
-    def __setattr__(self, name: str, value: object) -> None:
-        # Importing retoma.pipeline would hang the module here, under the name of the function it is there for.
-        if not (name in _ROOM_OF and isinstance(value, types.ModuleType)):
-            super().__setattr__(name, value)
-
-    def __dir__(self) -> list[str]:
-        return sorted({*super().__dir__(), *__all__})
+def __getattr__(name: str) -> typing.Any:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+    globals()[name] = value
+    return value
 
 
-sys.modules[__name__].__class__ = _Hall
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,8 +1,9 @@
-"""Every error that Retoma raises. Each says what happened, why it matters, and what to do next.
+"""The errors of the engine. Each says what happened, why it matters, and what to do next.
 
 RetomaError
 ├── ConfigurationError      a setting, a pipeline or a provider is wrong: nothing was started
 │   ├── UnknownPipeline     a job names a pipeline that this app does not have
+│   ├── QueueReserved       a job of a program was to wait among the house's own
 │   └── AppNotFound         module:attribute does not lead to a Retoma app
 ├── DatabaseError           the database cannot be used
 │   ├── DatabaseUnreachable nobody answers, or the answer was no
@@ -13,6 +14,7 @@ RetomaError
 ├── NotFound                no such job, queue, schedule or worker
 ├── Conflict                the state it is in does not allow what was asked
 │   ├── BatchConflict       the same of a batch; its code says which rule
+│   ├── RowConflict         the same of a row of a table of yours; its code says which rule
 │   └── KeyTaken            a job with this key exists, and the caller asked to be told
 ├── Unstorable              a value that cannot be kept as JSON; never retried, for a retry would pay again
 ├── CheckpointInvalid       what was saved does not fit any more; set aside, never deleted
@@ -23,6 +25,16 @@ RetomaError
     ├── IsolatedCrash       it died: signal or exit code, peak memory, last words
     ├── IsolatedTimeout     it took longer than it may
     └── IsolatedMemory      it wanted more memory than it may have
+
+Others stand beside what raises them, under the same root:
+
+RetomaError
+├── ProviderError           a service did not do what it was asked: retoma.providers
+│   └── DocumentUnreadable  a document that our own readers cannot read: retoma.providers.local.errors
+├── FileRefused             a file that a product does not take: retoma.pipelines.files.content
+├── StoreFull               no room for a file: retoma.pipelines.files.ingest
+├── StoreDown               no answer from the blob store: retoma.pipelines.files.ingest
+└── ReportUnreadable        a file that is no report of quotes: retoma.pipelines.quotes.pricing.verify
 """
 
 from __future__ import annotations
@@ -52,6 +64,10 @@ class ConfigurationError(RetomaError):
 
 class UnknownPipeline(ConfigurationError):
     """A job names a pipeline that this app does not have."""
+
+
+class QueueReserved(ConfigurationError):
+    """A job of a program was to wait among the house's own."""
 
 
 class AppNotFound(ConfigurationError):
@@ -98,6 +114,14 @@ class Conflict(RetomaError):
 
 class BatchConflict(Conflict):
     """The state a batch is in does not allow what was asked; *code* names the rule, and never changes."""
+
+    def __init__(self, message: str, *, code: str, next: str = "") -> None:
+        super().__init__(message, next=next)
+        self.code = code
+
+
+class RowConflict(Conflict):
+    """A row of a caller's table cannot be taken; *code* is missing, held, ended or exhausted."""
 
     def __init__(self, message: str, *, code: str, next: str = "") -> None:
         super().__init__(message, next=next)

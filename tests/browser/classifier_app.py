@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from retoma import Retoma
-from retoma.pipelines.classification import PIPELINES
+from retoma.pipelines import CLASSIFICATION
 from retoma.providers import BlobStore, Classifier, Extractor, Label, ProviderDown, RequestRejected, Verdict
 from retoma.providers.folder import FolderBlobs
 from retoma.providers.local import LocalClassifier, LocalExtractor
@@ -50,5 +50,5 @@ def providers(folder: Path) -> dict[type[Any], Any]:
 
 def __getattr__(name: str) -> Any:
     if name == "app":  # in a worker, not where the test itself runs
-        return Retoma(pipelines=PIPELINES, providers=providers(Path(os.environ["SCREEN_FOLDER"])))
+        return Retoma(extensions=[CLASSIFICATION], providers=providers(Path(os.environ["SCREEN_FOLDER"])))
     raise AttributeError(name)

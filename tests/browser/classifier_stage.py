@@ -52,7 +52,7 @@ def documents(folder: Path, count: int, *, unreadable: int = 0) -> list[Path]:
     return made
 
 
-def until(look: Callable[[], T], *, seconds: float = 40.0, what: str = "") -> T:
+def until(look: Callable[[], T], *, seconds: float = 120.0, what: str = "") -> T:
     """What *look* gives, once it gives something; the seconds are when to give up, not a measure."""
     end = time.monotonic() + seconds
     while not (found := look()):
@@ -65,6 +65,7 @@ def until(look: Callable[[], T], *, seconds: float = 40.0, what: str = "") -> T:
 def working(database_url: str, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
     """A worker, as a process of its own."""
     others = {name: value for name, value in os.environ.items() if not name.startswith("RETOMA_")}
+    others["RETOMA_TOKEN"] = "off"
     environment = others | {
         "DATABASE_URL": database_url,
         "SCREEN_FOLDER": str(folder),

@@ -14,7 +14,8 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, Route, expect, sync_playwright
 
 from retoma import Retoma, Settings
-from retoma.pipelines.documents import PIPELINES
+from retoma.app.extension import Extension
+from retoma.pipelines import DOCUMENTS
 from retoma.testing import drain
 
 from ..web.archive import providers  # noqa: TID252 - the house is that of the API's own tests
@@ -25,7 +26,7 @@ __all__ = ["open_house"]
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking"]
 FLAGS += ["--disable-component-update", "--disable-sync", "--no-first-run"]
 
-PATIENCE = 40_000
+PATIENCE = 90_000
 
 Visit = Callable[..., Page]
 
@@ -34,7 +35,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for each in items:
         if Path(__file__).parent in each.path.parents:
             each.add_marker(pytest.mark.browser)
-            each.add_marker(pytest.mark.timeout(150))
+            if each.get_closest_marker("timeout") is None:
+                each.add_marker(pytest.mark.timeout(400))
 
 
 @pytest.fixture(scope="module")
@@ -94,17 +96,19 @@ def given(tmp_path: Path) -> dict[type, object]:
 
 @pytest.fixture
 def house(open_house: Open, given: dict[type, object]) -> House:
-    return open_house(pipelines=PIPELINES, providers=given)
+    return open_house(extensions=[DOCUMENTS], providers=given)
 
 
 @contextmanager
-def working(settings: Settings, given: dict[type, object], pipelines: Iterable[Any] = PIPELINES) -> Iterator[None]:
+def working(
+    settings: Settings, given: dict[type, object], extensions: Iterable[Extension] = (DOCUMENTS,)
+) -> Iterator[None]:
     """A worker that does what there is to do, again and again."""
     over = threading.Event()
 
     def work() -> None:
         while not over.wait(0.2):
-            asyncio.run(drain(Retoma(settings=settings, pipelines=pipelines, providers=given)))
+            asyncio.run(drain(Retoma(settings=settings, extensions=extensions, providers=given)))
 
     thread = threading.Thread(target=work)
     thread.start()

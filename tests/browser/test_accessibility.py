@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -10,10 +11,13 @@ from typing import Any, Literal
 import pytest
 from playwright.sync_api import Page, expect
 
-from retoma.pipelines.classification import PIPELINES as CLASSIFICATION
+from retoma import Retoma
+from retoma.pipelines import BOOKS, CLASSIFICATION
+from retoma.testing import drain
 
 from ..web.archive import LEASE, apart, sent, work  # noqa: TID252 - the house is that of the API's own tests
 from ..web.conftest import House, Open  # noqa: TID252
+from . import book_stage
 from .classifier_app import providers as classifying
 from .classifier_stage import Stage, documents, until, working
 from .conftest import Visit
@@ -175,7 +179,7 @@ def test_signing_in_is_for_everybody(house: House, visit: Visit, check: Check) -
 
 @pytest.fixture
 def stage(open_house: Open, database_url: str, tmp_path: Path) -> Stage:
-    return Stage(open_house(pipelines=CLASSIFICATION, providers=classifying(tmp_path)), database_url, tmp_path)
+    return Stage(open_house(extensions=[CLASSIFICATION], providers=classifying(tmp_path)), database_url, tmp_path)
 
 
 def test_the_tabs_of_the_classifier_are_for_everybody(stage: Stage, visit: Visit, check: Check) -> None:
@@ -257,3 +261,47 @@ def test_an_execution_is_for_everybody_whatever_becomes_of_it(stage: Stage, visi
     stage.run(f"update retoma.batches set {ended} where id = %s", id)
     page.goto(f"{stage.url}/execucoes/{id}?lang=en")
     check(page, "an execution that failed, in English")
+
+
+def test_the_books_are_for_everybody(open_house: Open, tmp_path: Path, visit: Visit, check: Check) -> None:
+    editor = book_stage.StumblingEditor()
+    given = book_stage.providers(tmp_path / "blobs", editor)
+    house = open_house(extensions=[BOOKS], providers=given)
+
+    def read(title: str, text: str) -> str:
+        page.goto(f"{house.url}/books")
+        page.fill("#text-name", title)
+        page.fill("#text", text)
+        page.get_by_role("button", name="Enviar o texto").click()
+        expect(page.locator("#standing")).to_be_visible()
+        check(page, f"{title}, just sent")
+        place = page.url.partition("?")[0]
+        apart(lambda: asyncio.run(drain(Retoma(settings=house.settings, extensions=[BOOKS], providers=given))))
+        return place
+
+    page = visit(f"{house.url}/books")
+    check(page, "no books")
+    done = read("Pronto", book_stage.text())
+    editor.refused = {"3"}
+    failed = read("Com falha", book_stage.text(8))
+    doubtful = read("Em dúvida", book_stage.doubtful())
+
+    for address, what in (
+        (f"{house.url}/books", "the books"),
+        (done, "a book that is done"),
+        (f"{done}?length=long", "a book in full"),
+        (f"{done}/chapters/2", "a chapter"),
+        (f"{done}/text/2#q1", "the text of a chapter"),
+        (failed, "a book that failed"),
+        (f"{failed}/chapters/3", "a chapter that is not done"),
+        (doubtful, "a book in doubt"),
+        (f"{doubtful}/review", "the review of a list"),
+    ):
+        page.goto(address)
+        for fold in page.locator("main summary").all():
+            fold.click()
+        check(page, what)
+    page.set_viewport_size(PHONE)
+    for address in (f"{house.url}/books", done, f"{done}/chapters/2", f"{doubtful}/review"):
+        page.goto(f"{address}?lang=en")
+        check(page, f"{address} on a phone, in English")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,8 +14,8 @@ import openpyxl
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
-from retoma.pipelines.classification import PIPELINES
-from retoma.web import stream
+from retoma.pipelines import CLASSIFICATION
+from retoma.web.http import stream
 from retoma.web.words import phrases
 
 from ..web.conftest import Open  # noqa: TID252 - the house is that of the API's own tests
@@ -28,7 +29,7 @@ WHOLE = "document.documentElement.scrollWidth <= document.documentElement.client
 
 @pytest.fixture
 def stage(open_house: Open, database_url: str, tmp_path: Path) -> Stage:
-    house = open_house(pipelines=PIPELINES, providers=providers(tmp_path))
+    house = open_house(extensions=[CLASSIFICATION], providers=providers(tmp_path))
     return Stage(house, database_url, tmp_path)
 
 
@@ -61,6 +62,19 @@ def test_files_that_were_chosen_before_the_script_had_come_are_not_lost(stage: S
     expect(page.locator("#start")).to_be_enabled()
 
 
+def pictures(page: Page) -> None:
+    """The panel as it is now, in both languages, for the README: make pictures."""
+    folder = os.environ.get("PICTURES")
+    if not folder:
+        return
+    for language in ("en", "pt"):
+        shown = tab(page.context, f"{page.url}?lang={language}")
+        shown.set_viewport_size({"width": 1040, "height": 760})
+        expect(shown.locator("#stalled")).to_be_visible()
+        shown.screenshot(path=Path(folder) / f"stalled-{language}.png")
+        shown.close()
+
+
 @pytest.mark.usefixtures("worker")
 def test_when_the_provider_dies_the_lot_is_told_stalled_and_two_tabs_resume_it_once(stage: Stage, visit: Visit) -> None:
     page = visit(f"{stage.url}/")
@@ -91,6 +105,7 @@ def test_when_the_provider_dies_the_lot_is_told_stalled_and_two_tabs_resume_it_o
     expect(page.locator("#stalled")).to_contain_text(f"último documento concluído: {last}")
     assert stage.rows("select reason from retoma.batches where id = %s", id) == [("provider_down",)]
     narrow(page)
+    pictures(page)
     done = stage.diary()
 
     other.evaluate("document.getElementById('resume').click()")
@@ -219,7 +234,7 @@ def test_without_javascript_everything_can_be_done(stage: Stage, visit: Visit) -
     page.wait_for_url("**/execucoes/*")
     assert 'http-equiv="refresh"' in page.content()
     expect(page.locator("#state-words")).to_contain_text("Na fila")
-    expect(page.locator("#situation")).to_contain_text("Nenhum trabalhador atende a fila classification")
+    expect(page.locator("#situation")).to_contain_text("Nenhum worker ativo atende a fila classification")
 
     page.get_by_role("button", name="Pausar").click()
     expect(page.locator("#summary .badge")).to_have_text("Pausado")
@@ -265,7 +280,7 @@ def test_every_page_is_whole_in_both_languages_and_on_a_phone(stage: Stage, visi
     expect(page.locator("h1")).to_have_text("doc-001.txt")
     page.goto(f"{stage.url}/execucoes/{id}?lang=pt")
     expect(page.locator("#stalled")).to_contain_text("Sem avanço há 6 min. Parou em 0 de 3")
-    expect(page.locator("#stalled")).to_contain_text("Causa provável: nenhum trabalhador atende a fila classification")
+    expect(page.locator("#stalled")).to_contain_text("Causa provável: nenhum worker ativo atende a fila classification")
 
 
 def test_a_prompt_has_versions_and_the_quick_test_keeps_nothing(stage: Stage, visit: Visit) -> None:

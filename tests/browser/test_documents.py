@@ -294,7 +294,7 @@ def test_whoever_has_a_key_signs_in_and_sees_what_it_allows(house: House, visit:
     expect(row(page, "contrato.txt")).to_be_visible()
     assert page.url.endswith("/documents?search=contrato")
     expect(page.locator("#drop")).to_have_count(0)
-    (cookie,) = [each for each in page.context.cookies() if each["name"] == "retoma_key"]
+    (cookie,) = [each for each in page.context.cookies() if each["name"] == "retoma_session"]
     assert (cookie["httpOnly"], cookie["sameSite"]) == (True, "Strict")
     page.get_by_role("button", name="Sair").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Entrar")

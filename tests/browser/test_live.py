@@ -15,9 +15,9 @@ from playwright.sync_api import expect
 from retoma import Retoma, Settings
 from retoma.testing import drain
 from retoma.web import site
-from retoma.web.pages import PageDoor, making, page
-from retoma.web.serving import listen, url_of
-from retoma.web.visits import needs
+from retoma.web.http.auth import needs
+from retoma.web.pages import PageRoute, page, render
+from retoma.web.server.server import listen, url_of
 
 from ..web.archive import apart  # noqa: TID252 - the house is that of the API's own tests
 from ..web.conftest import wait  # noqa: TID252
@@ -35,19 +35,19 @@ TEMPLATE = """{% extends "base.html" %}
 {% endblock %}
 {% endblock %}"""
 
-router = APIRouter(route_class=PageDoor, include_in_schema=False)
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 
 @router.get("/live")
 @needs("read")
 async def show_live(request: Request) -> Response:
     app: Retoma = request.state.retoma.app
-    return page(request, "live.html", done=(await app.progress(1)).completed)
+    return page(request, "live.html", done=(await app.batches.progress(1)).completed)
 
 
 @pytest.fixture(autouse=True)
 def one_more_page() -> Iterator[None]:
-    environment = making._environment()
+    environment = render._environment()
     usual = environment.loader
     assert isinstance(usual, BaseLoader)
     environment.loader = ChoiceLoader([usual, DictLoader({"live.html": TEMPLATE})])
@@ -82,7 +82,7 @@ def advance(settings: Settings, job: int | None = None) -> None:
             if job is None:
                 await app.batch(wait, ["a", "b", "c"], name="three")
             else:
-                await app.signal(job, "answer", "go on")
+                await app.jobs.signal(job, "answer", "go on")
             await drain(app)
 
     apart(lambda: asyncio.run(act()))

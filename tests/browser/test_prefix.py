@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 from retoma import Settings
 
 from ..web.archive import LEASE  # noqa: TID252 - the house is that of the API's own tests
-from ..web.prefixed import KEY, PIPELINES, PREFIX, prefixed  # noqa: TID252
+from ..web.prefixed import EXTENSIONS, KEY, PREFIX, prefixed  # noqa: TID252
 from .conftest import Visit, working
 
 
@@ -17,7 +17,7 @@ def test_a_person_who_does_everything_is_never_led_out_of_the_prefix(
     settings: Settings, tmp_path: Path, visit: Visit, way: str
 ) -> None:
     (tmp_path / "contrato.txt").write_text(LEASE)
-    with prefixed(way, settings, tmp_path / "blobs") as house, working(house.settings, house.given, PIPELINES):
+    with prefixed(way, settings, tmp_path / "blobs") as house, working(house.settings, house.given, EXTENSIONS):
         page = visit(f"{house.url}/")
         page.get_by_label("Chave de API").fill(KEY)
         page.get_by_role("button", name="Entrar").click()
@@ -53,7 +53,7 @@ def test_a_person_who_does_everything_is_never_led_out_of_the_prefix(
             page.locator("#export-csv").click()
 
         assert {(each["name"], each["path"]) for each in page.context.cookies()} == {
-            (name, PREFIX) for name in ("retoma_key", "retoma_lang", "retoma_theme")
+            (name, PREFIX) for name in ("retoma_session", "retoma_lang", "retoma_theme")
         }
         page.get_by_role("button", name="Sair").click()
         expect(page.get_by_role("heading", level=1)).to_have_text("Entrar")

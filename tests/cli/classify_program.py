@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from retoma import Retoma
-from retoma.pipelines.classification import PIPELINES
+from retoma.pipelines import CLASSIFICATION
 from retoma.providers import BlobStore, Classifier, Extractor, Label, Verdict
 from retoma.providers.folder import FolderBlobs
 from retoma.providers.local import LocalClassifier, LocalExtractor
@@ -28,7 +28,7 @@ class Slow:
 
 
 app = Retoma(
-    pipelines=PIPELINES,
+    extensions=[CLASSIFICATION],
     providers={
         Extractor: LocalExtractor(),
         Classifier: Slow(),

@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 
 import retoma.cli
 from retoma import Retoma
-from retoma.find import find_app
+from retoma.app.loader import find_app
 from retoma.testing import drain
 
 PROGRAM = f"{Path(__file__).parent / 'cli_program.py'}:app"

@@ -251,9 +251,28 @@ def test_an_unknown_batch_is_exit_code_3(run: Run, words: str) -> None:
 # — going on and stopping —
 
 
-def test_a_stalled_batch_is_listed_and_resumed_once(stalled: Run) -> None:
+def serve(psql: psycopg.Connection) -> None:
+    """A worker that serves all there is, and takes nothing."""
+    psql.execute(
+        "insert into retoma.workers (label, host, pid, version, queues, pipelines, at_once, lease_seconds,"
+        " lease_expires_at) select 'ana', 'here', 1, '0', array_agg(distinct queue), array_agg(distinct pipeline),"
+        " 1, 60, now() + interval '1 h' from retoma.batches"
+    )
+
+
+def test_a_resume_that_nobody_can_carry_out_says_so_and_uses_none(stalled: Run, psql: psycopg.Connection) -> None:
+    said = stalled("batch", "resume", "1")
+
+    assert said.stdout == "1\trunning\n"
+    assert "goes on as soon as a worker serves queue read; now none does, and no resume was used" in said.stderr
+    assert said.stderr.splitlines()[-1] == "Try: retoma worker --queues read"
+    assert psql.execute("select resumes from retoma.batches").fetchall() == [(0,)]
+
+
+def test_a_stalled_batch_is_listed_and_resumed_once(stalled: Run, psql: psycopg.Connection) -> None:
     assert [row[:4] for row in rows(stalled("travadas").stdout)] == [["1", "contracts", "stalled", "no_workers"]]
 
+    serve(psql)
     first = stalled("batch", "resume", "1")
     again = stalled("batch", "resume", "1")
 
@@ -274,6 +293,8 @@ def test_the_words_of_the_first_users_do_the_same(run: Run, mixed: Desk, psql: p
 
 def test_a_resume_too_many_is_a_conflict_until_more_are_allowed(stalled: Run, psql: psycopg.Connection) -> None:
     psql.execute("update retoma.batches set resumes = 3")
+
+    serve(psql)
 
     refused = stalled("batch", "resume", "1")
     allowed = stalled("batch", "resume", "1", "--max-resumes", "4")
@@ -307,6 +328,20 @@ def test_a_batch_rests_goes_on_and_is_stopped(run: Run, desk: Desk) -> None:
     assert run("batch", "pause", "1").exit_code == 4
     assert run("batch", "retry-failed", "1", "--cancelled").stdout == "1\trunning\n"
     assert desk.work() == 2
+
+
+def test_a_command_on_a_large_batch_says_how_far_it_is(run: Run, desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("retoma.commands.operations.SMALL", 3)
+    desk.batch(*(f"{number}.pdf" for number in range(5)))
+
+    cancelled = run("batch", "cancel", "1")
+    tried = run("batch", "retry-failed", "1", "--cancelled")
+
+    assert (cancelled.stdout, cancelled.stderr.splitlines()[0]) == ("1\tcancelled\n", "cancel: 5 of 5 jobs")
+    assert (tried.stdout, "5 jobs are tried again" in tried.stderr) == ("1\trunning\n", True)
+    assert [each["kind"] for each in load(run, "batch", "show", "1")["operations"]] == ["retry", "cancel"]
+    assert "retry" in run("batch", "show", "1").stdout
+    assert desk.work() == 5
 
 
 def test_a_restart_asks_first_and_says_what_it_costs(run: Run, mixed: Desk, tmp_path: Path) -> None:
@@ -358,8 +393,8 @@ def test_a_change_that_makes_no_sense_is_refused(run: Run, desk: Desk, options: 
 
 def test_an_open_batch_is_sealed_when_it_is_whole(run: Run, desk: Desk) -> None:
     async def fill(app: Retoma) -> None:
-        opened = await app.open_batch(read, name="bit by bit")
-        await app.fill(opened.id, read, ["a.pdf", "b.pdf"], key=str)
+        opened = await app.batches.open(read, name="bit by bit")
+        await app.batches.fill(opened.id, read, ["a.pdf", "b.pdf"], key=str)
 
     desk.ask(fill)
 
@@ -391,12 +426,12 @@ def test_a_watch_ends_with_0_when_all_went_well_and_1_when_it_was_stopped(run: R
     assert run("batch", "watch", "2").exit_code == 1
 
 
-def test_a_watch_ends_with_9_when_it_stalled_and_names_the_resume(stalled: Run) -> None:
+def test_a_watch_ends_with_9_when_it_stalled_and_names_what_helps(stalled: Run) -> None:
     ran = stalled("batch", "watch", "1")
 
     assert ran.exit_code == 9
     assert "has stalled at 0 of 3; nothing that is done is lost" in ran.stderr
-    assert "retoma batch resume 1" in ran.stderr
+    assert "retoma worker --queues read" in ran.stderr
 
 
 def test_ctrl_c_leaves_the_watch_and_not_the_work(command: Command, desk: Desk, run: Run, database_url: str) -> None:
@@ -436,6 +471,7 @@ def test_a_watch_says_why_nothing_moves(command: Command, desk: Desk, database_u
     assert watching.stderr
 
     assert "worker serves queue read" in watching.stderr.readline()
+    assert watching.stderr.readline().startswith("Start a worker; it then goes on by itself")
     assert watching.stderr.readline() == "Try: retoma worker --queues read\n"
 
 
@@ -470,7 +506,7 @@ def test_the_bar_of_a_stalled_batch_is_amber(command: Command, database_url: str
     assert code == 9
     assert "\x1b[33m░" in printed
     assert "0/3 " in printed
-    assert "retoma batch resume 1" in printed
+    assert "retoma worker --queues read" in printed
     assert printed.count("\x1b[?25l") == printed.count("\x1b[?25h")  # the cursor is given back
 
 

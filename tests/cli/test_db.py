@@ -2,20 +2,26 @@
 
 import json
 import re
+import shutil
+from pathlib import Path
 
 import psycopg
 import pytest
 
-from retoma import Settings, migrate
-from retoma.database import check_version
+from retoma import Settings
 from retoma.errors import DatabaseTooOld
-from retoma.migrate import HEAD
+from retoma.pipelines import ALL
+from retoma.postgres import migrate
+from retoma.postgres.database import check_version
+from retoma.postgres.embedded import server
+from retoma.postgres.migrate import HEAD
 
 from .conftest import PROGRAM, Command, Run
 
 # Its password holds a % that is no escape.
 MALFORMED = "postgresql://me:hun%ter2@127.0.0.1:5432/db"
 UNREACHABLE = "postgresql://me:hunter2@127.0.0.1:1/db"
+WITH_TABLES = [each.name for each in ALL if each.migrations]
 
 
 def tables(url: str) -> set[str]:
@@ -98,7 +104,13 @@ def test_newer_tables_that_serve_this_program_are_used(run: Run, psql: psycopg.C
     assert run("job", "list").exit_code == 0
     status = run("db", "status", "--json")
     assert status.exit_code == 0
-    assert json.loads(status.stdout) == {"current": revision, "head": HEAD, "serves": serves, "ready": True}
+    assert json.loads(status.stdout) == {
+        "current": revision,
+        "head": HEAD,
+        "serves": serves,
+        "ready": True,
+        "extensions": {each: {"current": "0001", "head": "0001", "ready": True} for each in WITH_TABLES},
+    }
     upgraded = run("db", "upgrade")
     assert upgraded.exit_code == 0
     assert (
@@ -213,12 +225,18 @@ def test_the_printed_sql_does_what_an_upgrade_does(
 ) -> None:
     monkeypatch.setenv("DATABASE_URL", UNREACHABLE)  # no database is asked
     up, down = run_on_nothing("db", "sql"), run_on_nothing("db", "sql", "--down")
+    beside = [("db", "sql", "--extension", each) for each in WITH_TABLES]
+    theirs = [(run_on_nothing(*each), run_on_nothing(*each, "--down")) for each in beside]
     monkeypatch.setenv("DATABASE_URL", empty_database_url)
 
     with psycopg.connect(empty_database_url, autocommit=True) as connection:
         connection.execute(up.stdout)
+        for each_up, _ in theirs:
+            connection.execute(each_up.stdout)
         assert run_on_nothing("db", "status").exit_code == 0
 
+        for _, each_down in theirs:
+            connection.execute(each_down.stdout)
         connection.execute(down.stdout)
     assert tables(empty_database_url) <= {"alembic_version"}
 
@@ -245,3 +263,62 @@ def test_the_real_command_upgrades_a_real_database(command: Command, empty_datab
 
     assert ran.returncode == 0
     assert "jobs" in tables(empty_database_url)
+
+
+def test_the_address_is_printed_and_leads_to_the_database(run: Run, database_url: str) -> None:
+    ran = run("db", "url")
+
+    assert ran.stdout == f"{database_url}\n"
+    assert ran.stderr == ""
+
+
+def test_the_address_of_the_embedded_server_is_printed_and_no_tables_are_made(command: Command) -> None:
+    home = Path(command.environment["RETOMA_HOME"])
+    try:
+        ran = command("db", "url", DATABASE_URL="")
+
+        assert ran.returncode == 0
+        assert ran.stdout.startswith("postgresql://")
+        assert "stops soon after its last user has gone" in ran.stderr
+        asked = command("db", "psql", "-Atc", "select to_regnamespace('retoma') is null", DATABASE_URL="")
+        assert (asked.returncode, asked.stdout) == (0, "t\n")
+    finally:
+        server.stop(home)
+
+
+@pytest.mark.skipif(shutil.which("psql") is None, reason="psql is not installed")
+def test_psql_is_opened_in_the_database_and_its_exit_code_is_ours(command: Command, database_url: str) -> None:
+    asked = command("db", "psql", "-Atc", "select count(*) from retoma.jobs", DATABASE_URL=database_url)
+    refused = command("db", "psql", "-c", "nonsense", DATABASE_URL=database_url)
+
+    assert (asked.returncode, asked.stdout) == (0, "0\n")
+    assert refused.returncode == 1
+
+
+def test_the_password_is_not_among_the_arguments_of_psql(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    program = tmp_path / "psql"
+    program.write_text('#!/bin/sh\necho "$@" "$PGPASSWORD" >"$SEEN"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("SEEN", str(tmp_path / "seen"))
+    monkeypatch.setenv("DATABASE_URL", "postgresql://me:hunt%40er2@127.0.0.1:1/db?sslmode=disable")
+
+    assert run("db", "psql", "-c", "select 1").exit_code == 0
+
+    *arguments, password = (tmp_path / "seen").read_text().split()
+    assert password == "hunt@er2"
+    assert "hunt" not in " ".join(arguments)
+    assert {"user=me", "host=127.0.0.1", "dbname=db", "sslmode=disable", "-c"} <= set(arguments)
+
+
+def test_where_psql_is_missing_it_says_what_to_install(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    ran = run("db", "psql")
+
+    assert ran.exit_code == 2
+    assert ran.stderr.startswith("psql is not installed here.\nTry: install PostgreSQL's client")

@@ -17,11 +17,10 @@ from typing import Any
 import psutil
 import pytest
 
-from retoma.cli import demo_screen
 from retoma.cli.batch_view import BarWords
-from retoma.cli.demo_screen import LANGUAGES, Words, language_of
-from retoma.demo import oracle, story
+from retoma.demo import oracle, screen, story
 from retoma.demo.oracle import Happened, Report
+from retoma.demo.screen import LANGUAGES, Words, language_of
 
 DEMO = [sys.executable, "-m", "retoma", "demo"]
 
@@ -59,7 +58,7 @@ def test_there_are_words_for_everything_that_is_said(language: str) -> None:
     assert BarWords(**words.all["bar"]).errors.format(n=2)
     report = a_report()
     assert set(report.checks) == set(words.all["checks"])
-    assert all(value for _, value in demo_screen.rows(words, report))
+    assert all(value for _, value in screen.rows(words, report))
 
 
 def a_report() -> Report:
@@ -94,9 +93,9 @@ def environment(folder: Path) -> dict[str, str]:
     }
 
 
-def left_behind(folder: Path) -> list[str]:
+def left_behind(folder: Path, seconds: float = 10) -> list[str]:
     """Processes that have to do with *folder*, once those that are just ending have had a moment."""
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + seconds
     while (found := running(folder)) and time.monotonic() < deadline:
         time.sleep(0.05)
     return found
@@ -165,7 +164,7 @@ def test_the_demo_keeps_its_promises_and_leaves_nothing_behind(folder: Path) -> 
 def test_demos_that_are_interrupted_end_everything_they_started_and_nothing_else(folder: Path) -> None:
     demos = {
         number: subprocess.Popen(
-            [*DEMO, "--documents", "60"],
+            [*DEMO, "--documents", "400"],
             env=environment(folder),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -186,3 +185,23 @@ def test_demos_that_are_interrupted_end_everything_they_started_and_nothing_else
     assert [demo.returncode for demo in demos.values()] == [130, 143, 129]
     assert left_behind(folder) == []
     assert list(folder.iterdir()) == []
+
+
+@pytest.mark.crash
+@pytest.mark.timeout(240)
+def test_a_demo_that_is_killed_takes_its_workers_and_its_server_with_it(folder: Path) -> None:
+    demo = subprocess.Popen(
+        [*DEMO, "--documents", "400"],
+        env=environment(folder),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert demo.stderr
+    assert any("Batch 1" in line for line in demo.stderr), "it ended before its batch began"
+
+    demo.kill()
+    demo.communicate(timeout=90)
+
+    assert left_behind(folder, seconds=90) == []

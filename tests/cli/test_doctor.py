@@ -2,13 +2,15 @@
 
 import dataclasses
 import json
+from urllib.parse import urlsplit
 
 import psycopg
 import pytest
 
 from retoma import Settings
+from retoma.cli import doctor_limits
 from retoma.cli.doctor import judge
-from retoma.model import Health
+from retoma.model.job import Health
 
 from .conftest import Command, Run
 
@@ -35,6 +37,9 @@ WELL = Health(
     failed_jobs=0,
     echo_seconds=0.001,
 )
+
+
+NO_LIMITS = {"key_days", "web_allow_hosts", "web_waiting", "web_wait_seconds", "web_deadline_seconds"}
 
 
 def levels(**changed: object) -> dict[str, str]:
@@ -84,13 +89,15 @@ def test_through_a_transaction_pooler_silence_is_as_it_should_be() -> None:
     assert {finding.level for finding in found} == {"green"}
 
 
-def test_the_doctor_looks_at_a_real_database(run: Run) -> None:
+def test_the_doctor_looks_at_a_real_database(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RETOMA_TOKEN")
     ran = run("doctor", "--json")
 
     assert ran.exit_code == 0, ran.output
     findings = {finding["what"]: finding for finding in json.loads(ran.stdout)}
     assert {"database", "schema", "version", "durability", "hints", "transactions", "rows of jobs"} <= findings.keys()
-    assert {findings[what]["level"] for what in findings if what != "workers"} == {"green"}
+    assert {findings[what]["level"] for what in findings if what not in {"workers", "sandbox", "account"}} == {"green"}
+    assert findings["account"]["level"] == "amber", "tests sign in as the superuser"
     assert (findings["workers"]["level"], findings["workers"]["next"]) == ("amber", "retoma worker --app myapp:app")
 
 
@@ -117,3 +124,108 @@ def test_the_doctor_is_red_when_nobody_answers_and_keeps_the_password(command: C
     assert ran.returncode == 1
     assert ran.stdout.startswith("red\tdatabase\tThe database at 127.0.0.1:1/db cannot be reached")
     assert "hunter2" not in ran.stdout + ran.stderr
+
+
+def test_every_limit_is_told_with_its_setting_and_what_is_off_is_said(command: Command) -> None:
+    nowhere = "postgresql://me@127.0.0.1:1/db"
+    ran = command("doctor", "--json", DATABASE_URL=nowhere, RETOMA_WEB_HEADERS="50", RETOMA_KEY_FILES_PER_DAY="2000")
+    told = {each["seen"] for each in json.loads(ran.stdout) if each["what"].startswith(("limit", "quota"))}
+
+    assert "50 of a request (RETOMA_WEB_HEADERS)" in told
+    assert "65,536 bytes (RETOMA_WEB_HEADER_BYTES)" in told
+    assert "2,000 files of a key in a day (RETOMA_KEY_FILES_PER_DAY)" in told
+    assert "off: no limit on bytes of a key in a day (RETOMA_KEY_BYTES_PER_DAY)" in told
+    named = " ".join(told)
+    counted = [name for name in Settings.model_fields if name.startswith(("web_", "key_")) and name not in NO_LIMITS]
+    assert [name for name in counted if f"RETOMA_{name.upper()})" not in named] == []
+
+
+def test_a_server_that_may_open_too_few_files_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor_limits.resource, "getrlimit", lambda _: (1024, 1024))
+
+    assert doctor_limits.too_few_files(Settings.load()) == 1024
+    assert doctor_limits.too_few_files(Settings.load(web_connections=500)) is None
+
+
+def account(command: Command, url: str) -> dict[str, str]:
+    """What is said of the account that *url* signs in with."""
+    found: list[dict[str, str]] = json.loads(command("doctor", "--json", DATABASE_URL=url).stdout)
+    return next(each for each in found if each["what"] == "account")
+
+
+@pytest.mark.parametrize(
+    ("part", "level", "seen"),
+    [
+        ("admin", "amber", "is a superuser: who has its password has the whole server"),
+        ("owner", "green", "owns the tables, and is no superuser"),
+        ("worker", "green", "has the rights of worker"),
+        ("web", "green", "has the rights of web"),
+        ("reader", "green", "has the rights of reader"),
+    ],
+)
+def test_the_account_is_told_by_what_it_may_do(
+    command: Command, parts: dict[str, str], part: str, level: str, seen: str
+) -> None:
+    found = account(command, parts[part])
+
+    assert (found["level"], found["seen"]) == (level, f"{urlsplit(parts[part]).username} {seen}")
+    assert bool(found["next"]) == (level != "green")
+
+
+@pytest.mark.parametrize(
+    ("lost", "told"),
+    [
+        ("select on retoma.jobs", "lacks select on jobs"),
+        ("update (state, was) on retoma.batches", "lacks update (state, was) on batches"),
+        ("usage on sequence retoma.jobs_id_seq", "lacks usage on jobs_id_seq"),
+        ("usage on schema retoma", "lacks usage on the schema"),
+        (
+            "select on all tables in schema retoma",
+            "lacks select on alembic_version; select on api_keys; select on attempts; select on audit; select on b",
+        ),
+    ],
+)
+def test_an_account_that_lacks_rights_is_red_and_told_which(
+    command: Command, parts: dict[str, str], lost: str, told: str
+) -> None:
+    role = str(urlsplit(parts["web"]).username)
+    with psycopg.connect(parts["admin"], autocommit=True) as connection:
+        connection.execute(f"revoke {lost} from {role}".encode())
+
+    ran = command("doctor", "--json", DATABASE_URL=parts["web"])
+
+    found = next(each for each in json.loads(ran.stdout) if each["what"] == "account")
+    assert (ran.returncode, found["level"]) == (1, "red")
+    assert f"{role} has not the rights of web: it {told}" in found["seen"]
+    assert "retoma db roles --apply" in found["next"]
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ("grant update (data) on retoma.events to {}", "update (data) on events"),
+        ("grant delete on retoma.events to {}", "delete on events"),
+        ("alter role {} createrole", "createrole"),
+    ],
+)
+def test_an_account_that_may_do_more_than_its_part_is_pointed_out(
+    command: Command, parts: dict[str, str], given: str, told: str
+) -> None:
+    role = str(urlsplit(parts["web"]).username)
+    with psycopg.connect(parts["admin"], autocommit=True) as connection:
+        connection.execute(given.format(role).encode())
+
+    found = account(command, parts["web"])
+
+    assert (found["level"], found["seen"]) == ("amber", f"{role} may do more than web needs: {told}")
+
+
+def test_an_account_with_rights_by_hand_is_taken_for_the_part_it_can_be(
+    command: Command, parts: dict[str, str]
+) -> None:
+    """As where somebody grants by a script of their own."""
+    with psycopg.connect(parts["admin"], autocommit=True) as connection:
+        connection.execute("comment on schema retoma is null")
+
+    assert account(command, parts["worker"])["seen"].endswith("has the rights of worker")
+    assert account(command, parts["reader"])["seen"].endswith("has the rights of reader")

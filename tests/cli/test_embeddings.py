@@ -11,18 +11,18 @@ from typing import Any
 import psycopg
 import pytest
 
-from retoma.find import find_app
+from retoma.app.loader import find_app
 from retoma.testing import drain
 
 from .conftest import Run
 
 PROGRAM = """
 from retoma import Retoma
-from retoma.pipelines.embeddings import PIPELINES
+from retoma.pipelines import EMBEDDINGS
 from retoma.providers import Embedder
 from retoma.providers.local import LocalEmbedder
 
-app = Retoma(pipelines=PIPELINES, providers={Embedder: LocalEmbedder()})
+app = Retoma(extensions=[EMBEDDINGS], providers={Embedder: LocalEmbedder()})
 """
 WHERE = ("--organisation", "acme", "--site", "main")
 DOG = "O cachorro dorme no sofá da sala."

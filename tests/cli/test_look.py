@@ -5,6 +5,7 @@ import json
 from collections.abc import Callable
 
 import psycopg
+import pytest
 
 from retoma import Retoma
 
@@ -51,6 +52,26 @@ def test_a_limit_has_a_name(run: Run) -> None:
     assert run("limits", "list").stdout == ""
 
 
+def test_a_cost_that_nobody_knows_is_called_so_until_there_is_a_price(run: Run, psql: psycopg.Connection) -> None:
+    psql.execute(
+        "insert into retoma.calls (key, provider, model, request, state, answer, answered_at, cost_basis, input_tokens,"
+        " output_tokens) values ('k', 'acme', 'large-1', '{}', 'answered', '{}', now(), 'unpriced', 1000000, 500000)"
+    )
+    listed = run("calls", "list").stdout.split("\t")
+    spent = run("calls", "spend")
+    assert (listed[8], listed[10]) == ("1000000+500000", "unknown")
+    assert spent.stdout.split("\t")[4:9] == ["unknown", "0", "0", "0", "1"]
+    assert "1 calls of unknown cost are in no sum" in spent.stderr
+    assert "0 calls have a cost now" in run("calls", "reprice").stderr
+
+    prices = ("--input", "2", "--output", "4", "--cache-write", "3", "--tier", "standard")
+    assert "costs 2 in and 4 out" in run("prices", "set", "acme", "large-1", *prices).stderr
+    assert "1 calls have a cost now: US$ 4 in all." in run("calls", "reprice").stderr
+    assert run("calls", "list").stdout.split("\t")[10] == "4"
+    assert "in tier batch" in run("prices", "set", "acme", "large-1", "--input", "1", "--tier", "batch").stderr
+    assert [line.split("\t")[2] for line in run("prices", "list").stdout.splitlines()] == ["", "batch"]
+
+
 def test_a_price_may_begin_on_another_day(run: Run, psql: psycopg.Connection) -> None:
     assert run("prices", "set", "openai", "gpt-x", "--input", "2", "--since", "2024-02-29").exit_code == 0
     assert run("prices", "set", "openai", "gpt-x", "--input", "3").exit_code == 0
@@ -85,7 +106,7 @@ def test_a_lane_is_limited_and_set_free(run: Run, psql: psycopg.Connection) -> N
 def test_schedules_are_listed_run_paused_resumed_and_removed(run: Run, program: Retoma) -> None:
     async def plan() -> None:
         async with program:
-            await program.schedule(program.front.pipeline("double"), 5, name="nightly", cron="0 4 * * *")
+            await program.schedules.put(program.registry.pipeline("double"), 5, name="nightly", cron="0 4 * * *")
 
     asyncio.run(plan())
 
@@ -104,8 +125,8 @@ def test_a_schedule_whose_pipeline_nobody_serves_is_pointed_out(
 ) -> None:
     async def plan() -> None:
         async with program:
-            await program.schedule(program.front.pipeline("double"), 5, name="nightly", cron="0 4 * * *")
-            await program.schedule(program.front.pipeline("wait"), "x", name="asking", cron="0 4 * * *")
+            await program.schedules.put(program.registry.pipeline("double"), 5, name="nightly", cron="0 4 * * *")
+            await program.schedules.put(program.registry.pipeline("wait"), "x", name="asking", cron="0 4 * * *")
 
     asyncio.run(plan())
     assert "No worker serves" not in run("schedule", "list").stderr, "nobody works at all"
@@ -170,6 +191,22 @@ def test_prune_removes_what_ended_long_ago(run: Run, work: Callable[[], int], ps
     work()
     psql.execute("update retoma.jobs set finished_at = now() - interval '8 days' where id = 1")
 
-    assert run("prune").stdout == "0\n"
-    assert run("prune", "--older-than", "1w").stdout == "1\n"
+    assert run("prune", "--yes").stdout == "0\n"
+    assert run("prune", "--older-than", "1w", "--yes").stdout == "1\n"
     assert [line.split("\t")[0] for line in run("job", "list").stdout.splitlines()] == ["2"]
+
+
+def test_prune_asks_first_and_without_anybody_to_ask_removes_nothing(
+    run: Run, work: Callable[[], int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run("enqueue", "double", "1")
+    work()
+
+    refused = run("prune", "--older-than", "0s")
+    assert refused.exit_code == 2
+    assert "more than 0 days ago are removed" in refused.stderr
+    assert "--yes" in refused.stderr
+
+    monkeypatch.setattr("retoma.cli.workers.somebody_is_here", lambda: True)
+    assert run("prune", "--older-than", "0s", input="n\n").exit_code == 2
+    assert [line.split("\t")[0] for line in run("job", "list").stdout.splitlines()] == ["1"]

@@ -10,9 +10,9 @@ import pytest
 from click.testing import CliRunner
 
 import retoma.cli
-from retoma.cli.trouble import explain, without_passwords
+from retoma.cli.errors import explain, without_passwords
 
-HEAVY = {"psycopg", "pydantic", "alembic", "sqlalchemy", "rich", "asyncio", "retoma.app"}
+HEAVY = {"psycopg", "pydantic", "alembic", "sqlalchemy", "rich", "asyncio", "retoma.app.retoma"}
 
 
 @pytest.mark.parametrize("asked", [["--version"], ["--help"]])
@@ -34,7 +34,7 @@ def test_the_package_gives_a_name_when_it_is_asked_for() -> None:
     program = (
         "import sys, retoma\n"
         "assert 'psycopg' not in sys.modules\n"
-        "import retoma.pipeline\n"  # the module must not stand where the function is expected
+        "import retoma.run.pipeline\n"
         "from retoma import Retoma, pipeline\n"
         "assert callable(pipeline) and 'psycopg' in sys.modules\n"
         "assert 'Retoma' in dir(retoma)\n"
@@ -59,6 +59,26 @@ def test_a_mistyped_command_is_guessed() -> None:
 
     assert code == 2
     assert said.splitlines() == ["There is no command 'jobs'. Did you mean 'retoma job'?", "Try: retoma --help"]
+
+
+@pytest.mark.parametrize("words", [(), ("up",), ("db",), ("db", "upgrade"), ("batch", "watch"), ("db", "psql")])
+def test_help_has_a_short_name_everywhere(words: tuple[str, ...]) -> None:
+    short, long = (
+        CliRunner().invoke(retoma.cli.main, [*words, asked], prog_name="retoma") for asked in ("-h", "--help")
+    )
+
+    assert short.exit_code == 0
+    assert short.stdout == long.stdout
+    assert short.stdout.startswith("Usage: retoma")
+
+
+@pytest.mark.parametrize("words", [(), ("db",)])
+def test_a_command_alone_is_its_help_and_advises_nothing_more(words: tuple[str, ...]) -> None:
+    code, said = invoke(*words)
+
+    assert code == 2
+    assert said.startswith("Usage: retoma")
+    assert "Try:" not in said
 
 
 def test_a_wrong_option_is_told_in_two_lines() -> None:

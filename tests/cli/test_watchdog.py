@@ -9,7 +9,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from retoma import Retoma, embedded
+from retoma import Retoma
+from retoma.postgres.embedded import server as embedded_server
 
 from .conftest import PROGRAM, Command, Run
 
@@ -29,13 +30,13 @@ GONE = """
 @pytest.fixture
 def neglected(run: Run, program: Retoma, psql: psycopg.Connection) -> Run:
     """A job whose worker fell silent, one that waited too long, a schedule that is due, a batch that does not move."""
-    double = program.front.pipeline("double")
+    double = program.registry.pipeline("double")
 
     async def prepare() -> None:
         async with program:
             await program.enqueue(double, 1)
             await program.enqueue(double, 2, expires=3600)
-            await program.schedule(double, 3, name="nightly", cron="0 4 * * *")
+            await program.schedules.put(double, 3, name="nightly", cron="0 4 * * *")
             await program.batch(double, [4], name="numbers")
 
     asyncio.run(prepare())
@@ -63,11 +64,12 @@ def test_one_round_looks_after_jobs_batches_and_schedules(neglected: Run) -> Non
 
 def test_one_round_takes_jobs_back_also_where_it_had_to_start_the_embedded_server(command: Command) -> None:
     assert command("enqueue", "--app", PROGRAM, "double", "1").returncode == 0
-    server = embedded.ensure(Path(command.environment["RETOMA_HOME"]))
+    server = embedded_server.ensure(Path(command.environment["RETOMA_HOME"]))
     with psycopg.connect(server.url, autocommit=True) as connection:
         connection.execute(GONE.replace("1, 30,", "1, 3,"))
+        connection.execute("update retoma.duties set last_at = now() - interval '1 hour'")
     server.release()
-    embedded.stop(Path(command.environment["RETOMA_HOME"]))
+    embedded_server.stop(Path(command.environment["RETOMA_HOME"]))
 
     ran = command("watchdog", "--once")
 
@@ -123,7 +125,7 @@ def test_ctrl_c_ends_it_with_0(command: Command, database_url: str, psql: psycop
 def test_a_schedule_comes_at_another_time(run: Run, program: Retoma) -> None:
     async def plan() -> None:
         async with program:
-            await program.schedule(program.front.pipeline("double"), 5, name="nightly", cron="0 4 * * *")
+            await program.schedules.put(program.registry.pipeline("double"), 5, name="nightly", cron="0 4 * * *")
 
     asyncio.run(plan())
 

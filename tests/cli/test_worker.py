@@ -91,7 +91,7 @@ def test_a_worker_of_a_queue_that_its_program_does_not_have_says_so_and_serves_i
 ) -> None:
     async def ask() -> None:
         async with program:
-            await program.enqueue(program.front.pipeline("double"), 1, queue="night")
+            await program.enqueue(program.registry.pipeline("double"), 1, queue="night")
 
     asyncio.run(ask())
     worker = command.start("worker", "--app", PROGRAM, "--queues", "night", DATABASE_URL=database_url, **QUICK)

@@ -19,9 +19,9 @@ from retoma.sync import Retoma
 
 def resume(barrier: Barrier, url: str, batch: int) -> None:
     with Retoma(url, pipelines=PIPELINES) as app:
-        app.get_batch(batch)  # connected, and warm
+        app.batches.get(batch)  # connected, and warm
         barrier.wait(30)
-        did = app.resume(batch)
+        did = app.batches.resume(batch)
     line = json.dumps({"changed": did.changed, "word": did.word, "jobs": did.jobs, "resumes": did.batch.resumes})
     os.write(1, f"{line}\n".encode())  # one write, so that lines never mix
 
@@ -31,8 +31,8 @@ def watch(barrier: Barrier, url: str, _batch: int) -> None:
     with Retoma(url, pipelines=PIPELINES) as app:
         barrier.wait(30)
         while True:
-            app.recover()
-            app.look_after_batches()
+            app.jobs.recover()
+            app.batches.look_after()
             os.write(1, b"round\n")
             time.sleep(0.05)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from crash_app import FILE
 
 from retoma import Retoma
-from retoma.pipelines.classification import PIPELINES
+from retoma.pipelines import CLASSIFICATION
 from retoma.providers import BlobStore, Classifier, Extractor, Label, Verdict
 from retoma.providers.folder import FolderBlobs
 from retoma.providers.local import LocalClassifier, LocalExtractor
@@ -42,7 +42,7 @@ class Noted:
 
 def made() -> Retoma:
     return Retoma(
-        pipelines=PIPELINES,
+        extensions=[CLASSIFICATION],
         providers={Extractor: LocalExtractor(), Classifier: Noted(), BlobStore: FolderBlobs(FOLDER / "blobs")},
     )
 

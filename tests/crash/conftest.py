@@ -7,7 +7,6 @@ import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
-import psycopg
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -17,9 +16,6 @@ from fleet import Fleet
 from oracle import Oracle
 
 from retoma import Retoma
-from retoma.chores import plant
-from retoma.join import run_on_sync
-from retoma.pipelines.sweeping import sweep_blobs
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -41,16 +37,8 @@ def figure(request: pytest.FixtureRequest) -> Callable[[str, object], None]:
     return write
 
 
-def rest_the_chores(url: str) -> None:
-    """Nothing that comes by the clock comes between: what workers did is counted."""
-    with psycopg.connect(url, autocommit=True) as connection:
-        run_on_sync(connection, plant("UTC", [sweep_blobs]))
-        connection.execute("update retoma.schedules set paused_at = now()")
-
-
 @pytest.fixture
 def fleet(database_url: str, tmp_path: Path) -> Iterator[Fleet]:
-    rest_the_chores(database_url)
     fleet = Fleet(database_url, tmp_path)
     yield fleet
     fleet.clear_away()

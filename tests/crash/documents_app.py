@@ -11,13 +11,12 @@ import time
 from pathlib import Path
 
 from retoma import Retoma
-from retoma.model import NewCheckpoint
-from retoma.pipelines.documents import PIPELINES
-from retoma.pipelines.sweeping import sweep_blobs
+from retoma.model.job import NewCheckpoint
+from retoma.pipelines import DOCUMENTS, FILES
 from retoma.providers import BlobStore, Embedder, Extractor
 from retoma.providers.folder import FolderBlobs
 from retoma.providers.local import LocalEmbedder, LocalExtractor
-from retoma.steps import Steps
+from retoma.run.steps import Steps
 
 AFTER = os.environ.get("RETOMA_CRASH_AFTER")
 FOLDER = Path(os.environ.get("CRASH_FILE", "/nowhere/effects.log")).with_name("blobs")
@@ -51,6 +50,6 @@ if "CRASH_FILE" in os.environ:  # in a worker, not where the test itself runs
 
 
 app = Retoma(
-    pipelines=[*PIPELINES, sweep_blobs],
+    extensions=[DOCUMENTS, FILES],
     providers={BlobStore: FolderBlobs(FOLDER), Embedder: LocalEmbedder(), Extractor: LocalExtractor()},
 )

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from retoma import Retoma
-from retoma.pipelines.documents import PIPELINES
-from retoma.pipelines.documents.arriving import Arriving
+from retoma.pipelines import DOCUMENTS
+from retoma.pipelines.documents.ingest import Arriving
 from retoma.pipelines.documents.library import Documents
-from retoma.pipelines.documents.nouns import Arrival
+from retoma.pipelines.documents.model import Arrival
 from retoma.providers import BlobStore, Embedder, Extractor
 from retoma.providers.folder import FolderBlobs
 from retoma.providers.local import LocalEmbedder, LocalExtractor
@@ -52,7 +52,7 @@ async def main(where: str, text: str) -> None:
         yield text.encode()
 
     providers = {BlobStore: FolderBlobs(FOLDER), Embedder: LocalEmbedder(), Extractor: LocalExtractor()}
-    async with Retoma(os.environ["DATABASE_URL"], pipelines=PIPELINES, providers=providers) as app:
+    async with Retoma(os.environ["DATABASE_URL"], extensions=[DOCUMENTS], providers=providers) as app:
         library = Documents(app)
         library._arriving = stopped = Stopped(app, library.files)
         stopped.where = where

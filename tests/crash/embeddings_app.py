@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 from retoma import Retoma
 from retoma.pipelines import ALL
-from retoma.pipelines.embeddings.embed import hash_of
+from retoma.pipelines.embeddings.pipeline import hash_of
 from retoma.providers import Embedder, Usage, Vectors
-from retoma.providers.choose import providers_from
-from retoma.settings import Settings
+from retoma.providers.factory import providers_from
+from retoma.system.settings import Settings
 
 
 class Diarist:
@@ -32,7 +32,7 @@ class Diarist:
 settings = Settings.load()
 app = Retoma(
     settings=settings,
-    pipelines=ALL,
+    extensions=ALL,
     providers={
         **providers_from({**os.environ, "RETOMA_HOME": str(settings.home)}),
         Embedder: Diarist(os.environ.get("CRASH_FILE", os.devnull)),

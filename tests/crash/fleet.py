@@ -37,7 +37,7 @@ LEASE = 3.0
 _PROGRAM = """
 import asyncio, sys
 from retoma.errors import RetomaError
-from retoma.find import find_app
+from retoma.app.loader import find_app
 from retoma.telemetry.logs import log_to_stderr
 reference, label, queues, processes, at_once = sys.argv[1:]
 try:
@@ -65,7 +65,7 @@ def lives(process: psutil.Process) -> bool:
         return False
 
 
-async def until(look: Callable[[], T], *, seconds: float = 30.0, what: str = "") -> T:
+async def until(look: Callable[[], T], *, seconds: float = 120.0, what: str = "") -> T:
     """What *look* gives, once it gives something; the seconds are when to give up, not a measure."""
     end = time.monotonic() + seconds
     while not (found := look()):
@@ -101,7 +101,7 @@ class Member:
         with suppress(psutil.NoSuchProcess):
             for child in psutil.Process(self.pid).children():
                 with suppress(psutil.NoSuchProcess):
-                    if lives(child) and "retoma.child" in " ".join(child.cmdline()):
+                    if lives(child) and "retoma.worker.executor_main" in " ".join(child.cmdline()):
                         found.append((child.create_time(), child))
         for _, child in found:
             self._seen[child.pid] = child
@@ -109,7 +109,8 @@ class Member:
 
     async def ready(self, count: int = 1) -> list[int]:
         """Its executors, once there are *count*."""
-        await until(lambda: len(self.executors()) >= count or self.ended, what=f"{self.label} has {count} executors")
+        what = f"{self.label} has {count} executors"
+        await until(lambda: len(self.executors()) >= count or self.ended, seconds=90, what=what)
         return self.executors()
 
     @property
@@ -199,7 +200,7 @@ class Fleet:
         """A worker in the background; *settings* are RETOMA_ names in small letters."""
         environment = self.environment() | {f"RETOMA_{name.upper()}": str(value) for name, value in settings.items()}
         environment |= {"DATABASE_URL": url or self.url}
-        if importlib.util.find_spec("retoma.cli.work"):
+        if importlib.util.find_spec("retoma.cli.worker"):
             command = [sys.executable, "-m", "retoma", "worker", "--app", app, "--id", label]
             command += ["--processes", str(processes), "--at-once", str(at_once)]
             command += ["--queues", ",".join(queues)] if queues else []
@@ -219,7 +220,12 @@ class Fleet:
 
     def _join(self, label: str, command: Sequence[str], environment: dict[str, str]) -> Member:
         others = {name: value for name, value in os.environ.items() if not name.startswith("RETOMA_")}
-        member = Member(label, command, others | environment, self.folder / f"{label}-{len(self.members)}.log")
+        member = Member(
+            label,
+            command,
+            others | {"RETOMA_TOKEN": "off"} | environment,
+            self.folder / f"{label}-{len(self.members)}.log",
+        )
         self.members.append(member)
         return member
 

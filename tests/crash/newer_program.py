@@ -9,8 +9,8 @@ import shutil
 import sys
 from pathlib import Path
 
-from retoma import migrate
 from retoma.cli import main
+from retoma.postgres import migrate
 
 BUSY = ("jobs", "workers", "attempts", "checkpoints", "batches", "events", "lanes")
 INDEX = "jobs_of_pipeline"
@@ -35,7 +35,7 @@ def downgrade() -> None:
 
 def write(folder: Path) -> Path:
     """All our revisions, then a column more for each busy table, then an index that is built beside the work."""
-    shutil.copytree(migrate._script_folder(), folder)
+    shutil.copytree(migrate._folder(migrate.ENGINE), folder)
     added = [
         (
             f"alter table retoma.{table} add column added_later text not null default 'nothing';",
@@ -56,5 +56,6 @@ def write(folder: Path) -> Path:
 if __name__ == "__main__":
     folder = Path(sys.argv.pop(1))
     migrate.HEAD = NEWEST
-    migrate._script_folder = lambda: folder
+    ours = migrate._folder
+    migrate._folder = lambda branch: folder if branch is migrate.ENGINE else ours(branch)
     main()

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, suppress
 from itertools import pairwise
 
 from retoma import Retoma
-from retoma.batch import Event, Progress
+from retoma.model.batch import Event, Progress
 
 
 @asynccontextmanager
@@ -18,7 +18,7 @@ async def looking_at(app: Retoma, batch: int) -> AsyncIterator[list[Progress]]:
 
     async def look() -> None:
         while True:
-            seen.append(await app.progress(batch))
+            seen.append(await app.batches.progress(batch))
             await asyncio.sleep(0.02)
 
     looking = asyncio.create_task(look())
@@ -29,7 +29,7 @@ async def looking_at(app: Retoma, batch: int) -> AsyncIterator[list[Progress]]:
         looking.cancel()
         with suppress(asyncio.CancelledError):
             await looking
-    seen.append(await app.progress(batch))
+    seen.append(await app.batches.progress(batch))
     make_sense(seen)
 
 
@@ -49,7 +49,7 @@ def make_sense(seen: list[Progress]) -> None:
 async def story_of(app: Retoma, batch: int) -> list[Event]:
     """All its events, page by page, without a gap."""
     events: list[Event] = []
-    while page := await app.events(batch, after=events[-1].seq if events else 0, limit=200):
+    while page := await app.batches.events(batch, after=events[-1].seq if events else 0, limit=200):
         events += page
     assert [event.seq for event in events] == list(range(1, len(events) + 1))
     return events

@@ -142,7 +142,8 @@ class Oracle:
         return str(self.one("select state from retoma.jobs where id = %s", job))
 
     def all_ended(self) -> bool:
-        return self.one("select count(*) from retoma.jobs where state in ('queued', 'running')") == 0
+        open_jobs = "select count(*) from retoma.jobs where state in ('queued', 'running') and queue <> 'retoma'"
+        return self.one(open_jobs) == 0
 
     def batch(self, id: int) -> Any:
         """State, reason and how often it was resumed."""

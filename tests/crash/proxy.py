@@ -57,6 +57,8 @@ class Proxy:
         self._url = urlsplit(url)
         self.wires: set[Wire] = set()
         self._kept: list[Wire] = []
+        self.down = False
+        """Nobody gets through any more; what is connected is not touched by that alone."""
         self.delayed: bytes | None = None
         """The first statement in which this pattern is found waits, with all that follows on its connection."""
 
@@ -78,6 +80,9 @@ class Proxy:
         return self._url._replace(netloc=place).geturl()
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self.down:
+            _reset(writer)
+            return
         try:
             from_server, to_server = await asyncio.open_connection(self._url.hostname, self._url.port)
         except OSError:
@@ -86,6 +91,13 @@ class Proxy:
         wire = Wire(self, writer, to_server)
         self.wires.add(wire)
         await asyncio.gather(wire.to_server(reader), wire.to_client(from_server))
+
+    def cut(self) -> int:
+        """Reset every connection; how many that were."""
+        wires = list(self.wires)
+        for wire in wires:
+            wire.cut()
+        return len(wires)
 
     async def lose_answers(self, seconds: float) -> int:
         """What the server says from now on does not arrive; then everything is cut. How many were cut."""

@@ -11,10 +11,9 @@ from collections.abc import AsyncIterable
 from typing import Any
 
 from retoma import Retoma
-from retoma.pipelines.documents import PIPELINES
-from retoma.pipelines.sweeping import sweep_blobs
+from retoma.pipelines import DOCUMENTS, FILES
 from retoma.providers import Blob, BlobStore, Embedder, Extractor
-from retoma.providers.choose import providers_from
+from retoma.providers.factory import providers_from
 from retoma.providers.local import LocalEmbedder, LocalExtractor
 from retoma.providers.local.encoder import Lexical
 
@@ -43,5 +42,5 @@ def providers() -> dict[type[Any], Any]:
 
 def __getattr__(name: str) -> Any:
     if name == "app":  # in a process of its own, not where the test runs
-        return Retoma(pipelines=[*PIPELINES, sweep_blobs], providers=providers())
+        return Retoma(extensions=[DOCUMENTS, FILES], providers=providers())
     raise AttributeError(name)

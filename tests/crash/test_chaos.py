@@ -114,12 +114,13 @@ async def test_kills_and_freezes_at_random_lose_nothing_and_double_nothing(
     after_the_end = oracle.after_the_end()
     quarantined = [job for (job,) in oracle.rows("select id from retoma.jobs where reason = 'quarantine'")]
     for job in quarantined:  # three kills from outside look like a job that kills: a person looks, and tries again
-        await app.retry(job)
+        await app.jobs.retry(job)
     await until(oracle.all_ended, seconds=60, what="what was quarantined ends, too")
 
     back = recoveries(oracle, havoc.deaths)
     wanted = {(job, f"step/{number}"): 1 for job in jobs for number in (2, 4)}
-    saved = Counter((job, step) for job, step in oracle.rows("select job, step from saves"))
+    ours = set(jobs)  # the chores save steps, too, and come by the clock
+    saved = Counter((job, step) for job, step in oracle.rows("select job, step from saves") if job in ours)
     report = {
         "seed": seed,
         "jobs": len(jobs),

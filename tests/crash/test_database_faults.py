@@ -19,8 +19,10 @@ from fleet import LEASE, Fleet, Member, until
 from oracle import Oracle
 from proxy import Proxy
 
-from retoma import Retoma, Settings, embedded, migrate
-from retoma.embedded_home import Home, lives, postmaster
+from retoma import Retoma, Settings
+from retoma.postgres import migrate
+from retoma.postgres.embedded import server as embedded_server
+from retoma.postgres.embedded.home import Home, lives, postmaster
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(120)]
 
@@ -32,8 +34,8 @@ class Server:
 
     def __init__(self, home: Path) -> None:
         self.home = home
-        self._running = embedded.ensure(home)
-        self.url = self._running.url
+        self._running = embedded_server.ensure(home)
+        self.url = self._running.superuser_url  # each test makes a database of its own
 
     def crash(self) -> None:
         """What ``pg_ctl stop -m immediate`` does: every process ends now, nothing is written out."""
@@ -45,14 +47,14 @@ class Server:
         self.crash()
         await until(lambda: not lives(Home.at(self.home)), what="the server is down")
         await asyncio.sleep(down)
-        again = await asyncio.to_thread(embedded.ensure, self.home)
+        again = await asyncio.to_thread(embedded_server.ensure, self.home)
         self._running.release()
         self._running = again
-        assert again.url == self.url, "it came back on another port"
+        assert again.superuser_url == self.url, "it came back on another port"
 
     def close(self) -> None:
         self._running.release()
-        embedded.stop(self.home)
+        embedded_server.stop(self.home)
 
 
 @pytest.fixture(scope="module")
@@ -159,7 +161,7 @@ async def test_an_executor_that_dies_while_the_database_is_away_is_replaced_when
     member.send(signal.SIGKILL, executors=True, supervisor=False)
     await until(lambda: not lives(Home.at(own_server.home)), what="the server is down")
     await asyncio.sleep(1.0)
-    await asyncio.to_thread(embedded.ensure, own_server.home)
+    await asyncio.to_thread(embedded_server.ensure, own_server.home)
     oracle.connect()
     await until(oracle.all_ended, seconds=60, what="all jobs end")
 
@@ -184,7 +186,7 @@ async def test_a_worker_can_be_stopped_while_the_database_is_away(
         await member.exit_code(40)
     finally:
         await until(lambda: not lives(Home.at(own_server.home)), what="the server is down")
-        await asyncio.to_thread(embedded.ensure, own_server.home)
+        await asyncio.to_thread(embedded_server.ensure, own_server.home)
     oracle.connect()
     fleet.start("bruno")
     await until(oracle.all_ended, seconds=60, what="another worker ends it")

@@ -174,7 +174,7 @@ async def test_a_sender_who_is_killed_leaves_a_whole_document_or_none_and_no_fil
     assert oracle.one("select count(*) from retoma.loose_blobs") == 2
     assert len(stored(fleet.folder)) == 3
     oracle.rows("update retoma.loose_blobs set since = now() - interval '25 hours' returning blob")
-    fleet.start("worker", app="documents_app:app")
+    await fleet.start("worker", app="documents_app:app").ready()
     swept = (await client.post("/api/v1/schedules/sweep-blobs/run")).raise_for_status().json()["status_url"]
     await until(oracle.all_ended, seconds=120, what="both blobs are swept away")
     assert (await client.get(swept)).json()["output"] == 2

@@ -17,7 +17,7 @@ from oracle import Oracle
 from reading_app import MODEL, PROVIDER, sha256_of
 
 from retoma import Retoma
-from retoma.batch import Batch
+from retoma.model.batch import Batch
 from retoma.testing.wire import Fault, Served
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(240)]
@@ -41,7 +41,7 @@ def services(monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
 @pytest.fixture
 async def app(fleet: Fleet) -> AsyncIterator[Retoma]:
     async with Retoma(fleet.url, pipelines=reading_app.PIPELINES, providers=reading_app.PROVIDERS) as app:
-        await app.set_price(PROVIDER, MODEL, unit=PAGE)
+        await app.calls.set_price(PROVIDER, MODEL, unit=PAGE)
         yield app
 
 
@@ -81,7 +81,7 @@ async def all_read_once(app: Retoma, oracle: Oracle, batch: Batch, files: list[s
     assert oracle.states(jobs) == {"completed": len(files)}
     assert oracle.effects() == {(job, "record"): 1 for job in jobs}
     oracle.nothing_is_wrong()
-    assert await app.verify() == []
+    assert await app.system.verify() == []
 
 
 @pytest.mark.parametrize("supervisor", [False, True], ids=["the executor", "all of it"])
@@ -174,7 +174,7 @@ async def test_kills_at_random_hand_in_again_no_more_than_what_is_in_doubt(
     quarantined = oracle.jobs(batch.id, "failed")
     assert all(oracle.job(job)[1] == "quarantine" for job in quarantined)
     if quarantined:  # three kills from outside look like a document that kills: a person looks, and tries again
-        await app.retry_failed(batch.id)
+        await app.batches.retry_failed(batch.id)
         await until_completed(oracle, batch)
 
     taken = submitted(services)
@@ -191,4 +191,4 @@ async def test_kills_at_random_hand_in_again_no_more_than_what_is_in_doubt(
     assert oracle.one("select count(*) from retoma.calls where state = 'answered'") == len(files)
     assert oracle.effects() == {(job, "record"): 1 for job in oracle.jobs(batch.id)}
     oracle.nothing_is_wrong(revived=bool(quarantined))
-    assert await app.verify() == []
+    assert await app.system.verify() == []

@@ -182,7 +182,7 @@ async def test_the_reason_of_a_kill_for_a_cancelled_job_says_so(fleet: Fleet, or
     job = (await app.enqueue(crash_app.hanging, 60.0)).id
     await until(lambda: oracle.begun(job, "hang"), what="it hangs")
 
-    await app.cancel(job)
+    await app.jobs.cancel(job)
     await until(oracle.all_ended, what="it ends")
 
     assert oracle.job(job)[0] == "cancelled"

@@ -7,12 +7,13 @@ from random import Random
 
 import pytest
 
+from retoma.bench.evaluation import labelled
+from retoma.bench.evaluation.accuracy import baseline
+from retoma.bench.evaluation.labelled import Labelled
 from retoma.demo import program, samples
 from retoma.demo.samples import Fate, Sample
-from retoma.providers.local import DocumentUnreadable, LocalClassifier, LocalExtractor, labelled
-from retoma.providers.local.accuracy import baseline
+from retoma.providers.local import DocumentUnreadable, LocalClassifier, LocalExtractor
 from retoma.providers.local.kinds import detect
-from retoma.providers.local.labelled import Labelled
 from retoma.providers.local.readers import ocr
 
 pytestmark = pytest.mark.timeout(300)  # a picture of a whole page is read, and on a busy machine that takes a while

@@ -34,3 +34,15 @@ def heard() -> Iterator[list[Event]]:
     end = listen(events.append)
     yield events
     end()
+
+
+BLOCKED = """
+select count(distinct waiting.pid)
+  from pg_locks as waiting
+ where not waiting.granted
+   and exists (select
+                 from pg_locks as held
+                where held.pid = waiting.pid
+                  and held.database = (select oid from pg_database where datname = current_database()))
+"""
+"""How many statements wait for a lock in this database; what waits in those of other tests is none of ours."""

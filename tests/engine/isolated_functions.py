@@ -9,18 +9,27 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
-from retoma.errors import KeyTaken
-from retoma.isolate import isolated
+from retoma.errors import DatabaseUnreachable, KeyTaken
+from retoma.isolate import isolated, note
 
 
 class Unhappy(Exception):
-    """Its __init__ asks for more than its args hold, so that pickle alone cannot bring it back."""
+    """Its __init__ asks for more than its args hold."""
 
     def __init__(self, word: str, *, page: int) -> None:
         super().__init__(f"{word} on page {page}")
         self.page = page
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    pixels: bytes
+    note: str
+    when: datetime
 
 
 def shouted(function):
@@ -94,12 +103,11 @@ def spin() -> None:
 
 
 @isolated(seconds=60, megabytes=256)
-def tell_and_hang(path: str) -> None:
-    """Write down our pid, and that of a program we started."""
+def tell_and_hang() -> None:
+    """Note our pid, and that of a program we started."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     program = subprocess.Popen(["sleep", "600"])
-    Path(path + ".new").write_text(f"{os.getpid()} {program.pid}")
-    Path(path + ".new").rename(path)
+    note([os.getpid(), program.pid])
     time.sleep(600)
 
 
@@ -163,6 +171,8 @@ def refuse(kind: str) -> None:
             raise error
         case "stop":
             raise StopIteration
+        case "database":
+            raise DatabaseUnreachable("there is no database, says a document")
 
 
 @isolated(seconds=20, megabytes=256)
@@ -178,6 +188,42 @@ def length(body: bytes) -> int:
 @isolated(seconds=20, megabytes=256)
 def unsendable():
     return threading.Lock()
+
+
+@isolated(seconds=20, megabytes=256)
+def unsaid(kind: str):
+    """What comes back from JSON as something else, when no annotation says what it was."""
+    return {"tuple": (1, 2), "bytes": b"x", "list": [1, None, {"a": "b"}]}[kind]
+
+
+@isolated(seconds=20, megabytes=256)
+def picture(size: int) -> Picture:
+    return Picture(pixels=bytes(range(256)) * size, note="\0 and \ud800", when=datetime(2026, 1, 2, tzinfo=UTC))
+
+
+@isolated(seconds=20, megabytes=256)
+def read_and_change(file: Path) -> list[str]:
+    """What the file says, and what came of changing it."""
+    endings = [file.name, file.read_text()]
+    linked = Path("linked")
+    for change in (
+        lambda: file.write_text("changed"),
+        file.unlink,
+        lambda: file.chmod(0o777),
+        lambda: linked.hardlink_to(file),
+        lambda: file.rename(linked),
+    ):
+        try:
+            change()
+            endings.append("done")
+        except OSError as error:
+            endings.append(type(error).__name__)
+    return endings
+
+
+@isolated(seconds=20, megabytes=256)
+def read_by_name(path: str) -> str:
+    return Path(path).read_text()
 
 
 @isolated(seconds=20, megabytes=256)
@@ -221,3 +267,15 @@ def vanished() -> None: ...
 
 lost = isolated(seconds=20, megabytes=256)(vanished)
 del vanished  # a child looks for it in vain
+
+
+@isolated(seconds=60, megabytes=256)
+def leave_behind(how: str) -> None:
+    """Start a program that would outlive everybody, note which, and go."""
+    left = subprocess.Popen(["sleep", "6111"])
+    note(left.pid)
+    if how == "segfault":
+        ctypes.string_at(0)
+    elif how == "exit":
+        os._exit(7)
+    time.sleep(60)

@@ -1,4 +1,4 @@
-"""Who shares what: limits by key, by model or by provider, and answers within a tenant."""
+"""Who shares what: limits by key, by model or by provider, and answers among those who say so."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from retoma.providers.azure_documents import AzureExtractor
 from retoma.providers.openai import OpenAIChat, OpenAIEmbedder
 from retoma.providers.openrouter import OpenRouterChat
 from retoma.providers.serpapi import SerpApi
+from retoma.store import workers
 from retoma.testing import drain
 
 MODEL = "acme/small-1"
@@ -53,7 +54,7 @@ async def test_who_is_limited_by_one_key_may_still_ask_with_another(app_with: An
         app = await app_with(ask, providers={Chat: chat})
         job = await app.enqueue(ask, f"question {len(states)}")
         await drain(app)
-        states.append((await app.job(job.id)).state)
+        states.append((await app.jobs.get(job.id)).state)
         psql.execute("update retoma.jobs set run_at = now() + interval '1 hour' where state = 'queued'")
 
     assert states == [JobState.QUEUED, JobState.QUEUED, JobState.COMPLETED]
@@ -73,7 +74,7 @@ async def test_a_limit_that_is_set_for_all_keys_is_shared_by_them(
         if not place:
             await app.enqueue(ask, "before anything is limited")
             await drain(app)
-            await app.set_limit(name, requests=1)
+            await app.calls.set_limit(name, requests=1)
         await app.enqueue(ask, f"question {place}")
         await drain(app)
 
@@ -85,8 +86,8 @@ async def test_a_limit_that_is_set_for_all_keys_is_shared_by_them(
 async def test_the_narrowest_limit_counts(app_with: Any) -> None:
     chat = Keyed("aaaaaaaa")
     app = await app_with(ask, providers={Chat: chat})
-    await app.set_limit("acme", requests=1)
-    await app.set_limit(f"{MODEL}/aaaaaaaa", requests=600, at_once=2)
+    await app.calls.set_limit("acme", requests=1)
+    await app.calls.set_limit(f"{MODEL}/aaaaaaaa", requests=600, at_once=2)
     await app.enqueue_many(ask, [f"question {number}" for number in range(5)])
     await drain(app)
 
@@ -108,10 +109,10 @@ def test_a_key_is_told_by_its_fingerprint_alone() -> None:
         assert provider.account == account
 
 
-async def test_answers_are_shared_within_a_tenant_only(app_with: Any, psql: psycopg.Connection) -> None:
+async def test_answers_are_shared_among_those_who_say_the_same_only(app_with: Any, psql: psycopg.Connection) -> None:
     chat = Keyed("")
     for tenant in ("ana", "ana", "bruno"):
-        app = await app_with(ask, providers={Chat: chat}, tenant=tenant)
+        app = await app_with(ask, providers={Chat: chat}, reuse_within=tenant)
         await app.enqueue(ask, "the same question")
         await drain(app)
 
@@ -125,14 +126,18 @@ async def test_why_a_batch_waits_is_read_from_the_limits_that_its_calls_used(
     chat = Keyed("aaaaaaaa", limited())
     app = await app_with(ask, providers={Chat: chat})
     batch = await app.batch(ask, ["one", "two"], name="limited")
-    await app.set_limit("other/model", requests=1)
+    await app.calls.set_limit("other/model", requests=1)
     psql.execute("update retoma.limits set cooled_until = now() + interval '1 day'")
     await drain(app, at_once=1)
+    serving = workers.hello(
+        label="ana", host="here", pid=1, version="0", queues=[ask.queue], pipelines=[ask.name], at_once=1, lease=600.0
+    )
+    await app.fetch(serving)
 
-    why = await app.explain(batch.id)
+    why = await app.batches.explain(batch.id)
     assert why.verdict == "waiting"
     assert f"Provider {MODEL}/aaaaaaaa limits requests until " in why.sentence
     psql.execute("update retoma.limits set cooled_until = null, opened_until = now() where name <> 'other/model'")
-    assert (await app.explain(batch.id)).evidence["shut_broken"]
+    assert (await app.batches.explain(batch.id)).evidence["shut_broken"]
     psql.execute("update retoma.limits set opened_until = null")
-    assert "Provider" not in (await app.explain(batch.id)).sentence
+    assert "Provider" not in (await app.batches.explain(batch.id)).sentence

@@ -6,9 +6,9 @@ import pytest
 
 from retoma import Retoma, Run, Settings, pipeline
 from retoma import sync as blocking
-from retoma.address import checked, place
 from retoma.errors import DatabaseError, DatabaseUnreachable
-from retoma.migrate import status
+from retoma.postgres.migrate import status
+from retoma.postgres.url import checked, place
 
 
 @pipeline("note")
@@ -61,7 +61,7 @@ async def test_several_hosts_may_be_named_and_the_one_that_answers_is_used(datab
     async with Retoma(several, pipelines=[note]) as app:
         receipt = await app.enqueue(note, "a")
     with blocking.Retoma(several, pipelines=[note]) as same:
-        assert same.job(receipt.id).state == "queued"
+        assert same.jobs.get(receipt.id).state == "queued"
 
     assert status(several, Settings.load()).ready
 

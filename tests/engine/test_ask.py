@@ -13,9 +13,9 @@ import psycopg
 import pytest
 from pydantic import BaseModel
 
-from retoma import JobState, Retry, Run, SyncRun, pipeline
+from retoma import JobState, Retry, Run, SyncRun, pipeline, store
 from retoma.errors import ConfigurationError
-from retoma.intents import Intents
+from retoma.postgres.database import Database
 from retoma.providers import (
     Allowance,
     Answer,
@@ -30,6 +30,7 @@ from retoma.providers import (
     Usage,
     Vectors,
 )
+from retoma.store.query import Query
 from retoma.testing import drain, rehearse
 
 
@@ -82,7 +83,7 @@ async def test_the_answer_is_kept_as_it_came_with_what_it_cost(app_with: Any, ps
     job = await app.enqueue(ask, "this")
     await drain(app)
 
-    assert await app.output(ask, job.id) == Kind(kind="petition", score=0.9)
+    assert await app.jobs.output(ask, job.id) == Kind(kind="petition", score=0.9)
     [(state, raw, cost, tokens)] = calls(psql, "state, answer, cost, input_tokens")
     assert (state, json.loads(raw), tokens) == ("answered", {"said": GOOD}, 1000)
     assert cost == Decimal("0.00021"), "1,000 tokens at 0.15 and 100 at 0.60 dollars a million"
@@ -99,7 +100,7 @@ async def test_an_equal_request_is_answered_from_the_store_and_paid_once(
 
     assert len(teller.asked) == 1
     assert calls(psql, "state, reused") == [("answered", 2)]
-    assert [job.state for job in await app.jobs()] == [JobState.COMPLETED] * 3
+    assert [job.state for job in await app.jobs.find()] == [JobState.COMPLETED] * 3
 
 
 async def test_equal_requests_at_the_same_moment_are_paid_once(app_with: Any, psql: psycopg.Connection) -> None:
@@ -115,7 +116,7 @@ async def test_equal_requests_at_the_same_moment_are_paid_once(app_with: Any, ps
 
     assert len(teller.asked) == 1
     assert calls(psql, "state, reused") == [("answered", 7)]
-    assert [(await app.output(ask, job.id)).kind for job in jobs] == ["petition"] * 8
+    assert [(await app.jobs.output(ask, job.id)).kind for job in jobs] == ["petition"] * 8
 
 
 async def test_who_waits_long_for_another_s_answer_gives_up_its_place_and_no_attempt(
@@ -129,7 +130,7 @@ async def test_who_waits_long_for_another_s_answer_gives_up_its_place_and_no_att
     states: dict[str | None, Any] = {}
     while "asked already: openai/gpt-4o-mini" not in states:
         await asyncio.sleep(0.05)
-        states = {found.reason: found for found in [await app.job(job.id) for job in jobs]}
+        states = {found.reason: found for found in [await app.jobs.get(job.id) for job in jobs]}
     waiting = states["asked already: openai/gpt-4o-mini"]
     assert (waiting.state, waiting.attempt) == (JobState.QUEUED, 0)
     teller.gate.set()
@@ -137,7 +138,7 @@ async def test_who_waits_long_for_another_s_answer_gives_up_its_place_and_no_att
     psql.execute("update retoma.jobs set run_at = now() where state = 'queued'")
     await drain(app)
 
-    assert [(await app.job(job.id)).state for job in jobs] == [JobState.COMPLETED] * 2
+    assert [(await app.jobs.get(job.id)).state for job in jobs] == [JobState.COMPLETED] * 2
     assert len(teller.asked) == 1
 
 
@@ -154,7 +155,7 @@ async def test_when_the_first_of_equal_requests_fails_the_next_asks_itself(
     teller.gate.set()
     await working
 
-    assert sorted([(await app.job(job.id)).state for job in jobs]) == [JobState.COMPLETED, JobState.FAILED]
+    assert sorted([(await app.jobs.get(job.id)).state for job in jobs]) == [JobState.COMPLETED, JobState.FAILED]
     assert calls(psql) == [("first", "failed"), ("first", "answered")]
 
 
@@ -167,27 +168,28 @@ async def test_equal_requests_of_one_run_are_paid_once(app_with: Any, psql: psyc
     job = await app.enqueue(twice, 1)
     await drain(app)
 
-    assert await app.output(twice, job.id) == ["one"] * 3
+    assert await app.jobs.output(twice, job.id) == ["one"] * 3
     assert calls(psql, "state, reused") == [("answered", 2)]
 
 
 async def test_an_intent_that_never_was_a_request_is_taken_back_by_who_asks_next(
     app_with: Any, psql: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    opened = Intents._written
+    opened = Database.all
 
-    async def cut(self: Intents, intent: Any) -> Any:
-        monkeypatch.undo()
-        await opened(self, intent)
-        raise psycopg.OperationalError("the connection was cut after the statement")
+    async def cut(self: Database, query: Query[Any]) -> Any:
+        found = await opened(self, query)
+        if query.sql == store.calls.SQL["open"]:
+            monkeypatch.undo()
+            raise psycopg.OperationalError("the connection was cut after the statement")
+        return found
 
-    monkeypatch.setattr(Intents, "_written", cut)
+    monkeypatch.setattr(Database, "all", cut)
     app = await app_with(ask, providers={Chat: Teller()})
     job = await app.enqueue(ask, "this")
     await drain(app)
-    await drain(app)
 
-    assert (await app.job(job.id)).state is JobState.COMPLETED
+    assert (await app.jobs.get(job.id)).state is JobState.COMPLETED
     assert calls(psql) == [("first", "answered")], "nothing is in doubt, for nothing was asked"
 
 
@@ -201,7 +203,7 @@ async def test_reuse_can_be_refused(app_with: Any) -> None:
     jobs = await app.enqueue_many(fresh, range(2))
     await drain(app)
 
-    assert {await app.output(fresh, job.id) for job in jobs} == {"one", "two"}
+    assert {await app.jobs.output(fresh, job.id) for job in jobs} == {"one", "two"}
 
 
 async def test_an_answer_that_does_not_fit_is_sent_back_and_each_try_has_its_cost(
@@ -212,7 +214,7 @@ async def test_an_answer_that_does_not_fit_is_sent_back_and_each_try_has_its_cos
     job = await app.enqueue(ask, "this")
     await drain(app)
 
-    assert (await app.output(ask, job.id)).score == 0.9
+    assert (await app.jobs.output(ask, job.id)).score == 0.9
     assert calls(psql) == [("first", "answered"), ("repair", "answered"), ("repair", "answered")]
     assert "score" in teller.asked[2].messages[-1].content, "it is told what was wrong"
 
@@ -234,7 +236,7 @@ async def test_json_is_found_wherever_it_stands_in_an_answer_and_a_fence_inside_
     job = await app.enqueue(ask, "this")
     await drain(app)
 
-    assert (await app.output(ask, job.id)).score == 1
+    assert (await app.jobs.output(ask, job.id)).score == 1
     assert len(teller.asked) == 1
 
 
@@ -248,7 +250,7 @@ async def test_a_text_that_was_cut_short_is_asked_for_again_in_full_and_longer(a
     job = await app.enqueue(tell, 1)
     await drain(app)
 
-    assert await app.output(tell, job.id) == "Once upon a time, and so on."
+    assert await app.jobs.output(tell, job.id) == "Once upon a time, and so on."
     assert [each.max_tokens for each in teller.asked] == [None, 2000, 4000]
     assert teller.asked[1].messages[-1].content.endswith("Answer again, in full.")
 
@@ -258,7 +260,7 @@ async def test_repairs_are_bounded_and_the_last_words_are_kept(app_with: Any, ps
     job = await app.enqueue(ask, "this", attempts=1)
     await drain(app)
 
-    found = await app.job(job.id)
+    found = await app.jobs.get(job.id)
     assert found.state is JobState.FAILED
     assert "does not fit" in (found.error or "")
     assert len(calls(psql)) == 3
@@ -272,17 +274,17 @@ async def test_an_answer_that_does_not_fit_is_not_paid_for_again_by_a_retry(
     await drain(app)
     await drain(app)
 
-    assert ((await app.job(job.id)).state, len(calls(psql))) == (JobState.FAILED, 3)
+    assert ((await app.jobs.get(job.id)).state, len(calls(psql))) == (JobState.FAILED, 3)
 
 
 async def test_places_of_a_limit_are_free_when_nothing_is_under_way(app_with: Any, psql: psycopg.Connection) -> None:
     app = await app_with(ask, providers={Chat: Teller()})
-    await app.set_limit("openai/gpt-4o-mini", at_once=1)
+    await app.calls.set_limit("openai/gpt-4o-mini", at_once=1)
     for text in ("one", "two"):
         await app.enqueue(ask, text)
         await drain(app)
 
-    assert [each.state for each in await app.jobs(pipeline="ask")] == [JobState.COMPLETED] * 2
+    assert [each.state for each in await app.jobs.find(pipeline="ask")] == [JobState.COMPLETED] * 2
     assert psql.execute("select count(*) from retoma.permits").fetchone() == (0,)
 
 
@@ -293,7 +295,7 @@ async def test_an_answer_that_was_cut_short_is_never_taken_for_whole(app_with: A
     await drain(app)
 
     assert len(teller.asked) == 2
-    assert (await app.output(ask, job.id)).kind == "petition"
+    assert (await app.jobs.output(ask, job.id)).kind == "petition"
 
 
 async def test_a_limited_request_waits_without_costing_an_attempt_and_everybody_waits_with_it(
@@ -306,14 +308,14 @@ async def test_a_limited_request_waits_without_costing_an_attempt_and_everybody_
     other = await app.enqueue(ask, "two")
     await drain(app)
 
-    first, second = await app.job(jobs[0].id), await app.job(other.id)
+    first, second = await app.jobs.get(jobs[0].id), await app.jobs.get(other.id)
     assert (first.state, first.attempt, first.reason) == (JobState.QUEUED, 0, "limited: openai/gpt-4o-mini")
     assert (second.state, second.attempt) == (JobState.QUEUED, 0)
     assert len(teller.asked) == 1, "nobody asks a provider that cools"
     psql.execute("update retoma.limits set cooled_until = now()")
     psql.execute("update retoma.jobs set run_at = now()")
     await drain(app)
-    assert [(await app.job(each)).state for each in (jobs[0].id, other.id)] == [JobState.COMPLETED] * 2
+    assert [(await app.jobs.get(each)).state for each in (jobs[0].id, other.id)] == [JobState.COMPLETED] * 2
     assert [state for (state,) in calls(psql, "state")].count("answered") == 2
 
 
@@ -332,8 +334,8 @@ async def test_a_provider_that_says_nothing_is_left_is_left_alone_until_there_is
     second = await app.enqueue(ask, "two")
     await drain(app)
 
-    assert (await app.job(first.id)).state is JobState.COMPLETED
-    waiting = await app.job(second.id)
+    assert (await app.jobs.get(first.id)).state is JobState.COMPLETED
+    waiting = await app.jobs.get(second.id)
     assert (waiting.state, waiting.attempt, waiting.reason) == (JobState.QUEUED, 0, "limited: openai/gpt-4o-mini")
     assert len(teller.asked) == 1
     ((seconds,),) = psql.execute("select extract(epoch from cooled_until - now()) from retoma.limits").fetchall()
@@ -350,11 +352,11 @@ async def test_no_provider_is_left_alone_for_years_and_whoever_sets_its_limit_ha
     ((seconds,),) = psql.execute("select extract(epoch from cooled_until - now()) from retoma.limits").fetchall()
     assert seconds <= 3600
 
-    await app.set_limit("openai/gpt-4o-mini", requests=6000)
+    await app.calls.set_limit("openai/gpt-4o-mini", requests=6000)
     psql.execute("update retoma.jobs set run_at = now()")
     await drain(app)
 
-    assert (await app.job(job.id)).state is JobState.COMPLETED
+    assert (await app.jobs.get(job.id)).state is JobState.COMPLETED
 
 
 async def test_a_request_whose_answer_nobody_knows_is_in_doubt_and_asked_again_as_such(
@@ -365,7 +367,7 @@ async def test_a_request_whose_answer_nobody_knows_is_in_doubt_and_asked_again_a
     await drain(app)
     await drain(app)
 
-    assert (await app.job(job.id)).state is JobState.COMPLETED
+    assert (await app.jobs.get(job.id)).state is JobState.COMPLETED
     assert calls(psql) == [("first", "doubtful"), ("again", "answered")]
 
 
@@ -379,7 +381,7 @@ async def test_doubt_can_be_held_for_a_person(app_with: Any, psql: psycopg.Conne
     await drain(app)
     await drain(app)
 
-    found = await app.job(job.id)
+    found = await app.jobs.get(job.id)
     assert (found.state, calls(psql)) == (JobState.REVIEW, [("first", "doubtful")])
     assert "in doubt" in (found.reason or "")
 
@@ -390,7 +392,7 @@ async def test_a_request_that_is_wrong_is_not_tried_again(app_with: Any, psql: p
     job = await app.enqueue(ask, "this")
     await drain(app)
 
-    assert ((await app.job(job.id)).state, calls(psql)) == (JobState.FAILED, [("first", "failed")])
+    assert ((await app.jobs.get(job.id)).state, calls(psql)) == (JobState.FAILED, [("first", "failed")])
 
 
 async def test_a_key_that_is_refused_pauses_the_batch_instead_of_failing_every_document(app_with: Any) -> None:
@@ -399,7 +401,7 @@ async def test_a_key_that_is_refused_pauses_the_batch_instead_of_failing_every_d
     batch = await app.batch(ask, [f"document {n}" for n in range(20)], name="x")
     await drain(app, at_once=1)
 
-    found = await app.progress(batch.id)
+    found = await app.batches.progress(batch.id)
     assert (found.state, found.reason, found.queued, found.failed) == ("paused", "refused by openai", 20, 0)
 
 
@@ -410,13 +412,13 @@ async def test_a_budget_pauses_the_batch_before_it_is_passed_and_raising_it_cont
     batch = await app.batch(ask, [f"document {n}" for n in range(10)], name="x", budget=Decimal("0.0015"))
     await drain(app, at_once=1)
 
-    paused = await app.progress(batch.id)
+    paused = await app.batches.progress(batch.id)
     assert (paused.state, paused.reason) == ("paused", "budget")
     assert 0 < paused.spent <= Decimal("0.0015")
     assert psql.execute("select reserved from retoma.batches").fetchone() == (0,)
-    await app.change_batch(batch.id, budget=Decimal(1))
+    await app.batches.change(batch.id, budget=Decimal(1))
     await drain(app)
-    done = await app.progress(batch.id)
+    done = await app.batches.progress(batch.id)
     assert (done.state, done.completed, done.spent) == ("completed", 10, Decimal("0.0021"))
 
 
@@ -438,11 +440,11 @@ async def test_many_at_once_never_reserve_more_than_the_budget_and_use_all_of_it
 
     teller.gate.set()
     await working
-    while (await app.get_batch(batch.id)).state != "paused":
+    while (await app.batches.get(batch.id)).state != "paused":
         psql.execute("update retoma.jobs set run_at = now() where state = 'queued'")
         await drain(app, at_once=30)
 
-    done = await app.progress(batch.id)
+    done = await app.batches.progress(batch.id)
     assert done.reason == "budget"
     assert Decimal("0.0044") < done.spent <= Decimal("0.005"), "another 0.0006 would not fit"
     assert done.completed == len(teller.asked) == done.spent / Decimal("0.00021")
@@ -461,7 +463,7 @@ async def test_a_price_that_is_no_amount_is_refused(app_with: Any, price: Decima
     app = await app_with(ask, providers={Chat: Teller()})
 
     with pytest.raises(ConfigurationError, match="price of output must be an amount"):
-        await app.set_price("openai", "gpt", output=price)
+        await app.calls.set_price("openai", "gpt", output=price)
 
 
 async def test_a_prompt_that_cannot_be_written_down_fails_once_and_nothing_is_asked(app_with: Any) -> None:
@@ -476,7 +478,7 @@ async def test_a_prompt_that_cannot_be_written_down_fails_once_and_nothing_is_as
     job = await app.enqueue(half, 1)
     await drain(app)
 
-    found = await app.job(job.id)
+    found = await app.jobs.get(job.id)
     assert (found.state, found.attempt, teller.asked) == (JobState.FAILED, 1, [])
     assert "cannot be written down" in str(found.error)
 
@@ -484,11 +486,11 @@ async def test_a_prompt_that_cannot_be_written_down_fails_once_and_nothing_is_as
 async def test_a_budget_on_a_model_whose_price_nobody_knows_is_refused_with_the_way_out(app_with: Any) -> None:
     teller = Teller()
     teller.model = "nobody-knows-1"
-    app = await app_with(ask, providers={Chat: teller})
+    app = await app_with(ask, providers={Chat: teller}, unknown_price="refuse")
     await app.batch(ask, ["x"], name="x", budget=Decimal(1))
     await drain(app)
 
-    [job] = await app.jobs(pipeline="ask")
+    [job] = await app.jobs.find(pipeline="ask")
     assert "nobody knows what openai/nobody-knows-1 costs" in (job.error or "")
     assert teller.asked == []
 
@@ -499,7 +501,7 @@ async def test_a_provider_that_is_down_is_left_alone_and_then_probed_by_one(
     teller = Teller(*[ProviderDown("502", provider="openai", status=502, paid=False) for _ in range(5)])
     app = await app_with(ask, providers={Chat: teller})
     jobs = await app.enqueue_many(ask, [f"document {n}" for n in range(5)])
-    await drain(app)
+    await drain(app, at_once=1)
     asked = len(teller.asked)
     psql.execute("update retoma.jobs set run_at = now() where state = 'queued'")
     await drain(app)
@@ -509,7 +511,7 @@ async def test_a_provider_that_is_down_is_left_alone_and_then_probed_by_one(
     for _ in range(6):
         psql.execute("update retoma.jobs set run_at = now() where state = 'queued'")
         await drain(app)
-    assert Counter([(await app.job(job.id)).state for job in jobs]) == {JobState.COMPLETED: 5}
+    assert Counter([(await app.jobs.get(job.id)).state for job in jobs]) == {JobState.COMPLETED: 5}
 
 
 async def test_what_was_answered_before_a_crash_is_not_asked_again(app_with: Any, psql: psycopg.Connection) -> None:
@@ -524,7 +526,7 @@ async def test_what_was_answered_before_a_crash_is_not_asked_again(app_with: Any
     )
     await drain(app)
 
-    assert (await app.job(job.id)).state is JobState.COMPLETED
+    assert (await app.jobs.get(job.id)).state is JobState.COMPLETED
     assert len(teller.asked) == 1
 
 
@@ -538,17 +540,17 @@ async def test_the_answer_to_a_handler_that_was_stopped_is_kept_for_the_next(
     working = asyncio.create_task(drain(app))
     while not teller.asked:
         await asyncio.sleep(0.01)
-    await app.cancel(job.id)
-    while (await app.job(job.id)).state is not JobState.CANCELLED:
+    await app.jobs.cancel(job.id)
+    while (await app.jobs.get(job.id)).state is not JobState.CANCELLED:
         await asyncio.sleep(0.02)
     teller.gate.set()
     while calls(psql, "state") != [("answered",)]:
         await asyncio.sleep(0.02)
     await working
 
-    await app.retry(job.id)
+    await app.jobs.retry(job.id)
     await drain(app)
-    assert (await app.job(job.id)).state is JobState.COMPLETED
+    assert (await app.jobs.get(job.id)).state is JobState.COMPLETED
     assert len(teller.asked) == 1, "it was paid for once"
 
 
@@ -558,13 +560,13 @@ async def test_a_handler_that_is_stopped_before_it_could_ask_leaves_no_call(
     teller = Teller()
     teller.gate = asyncio.Event()
     app = await app_with(ask, providers={Chat: teller}, heartbeat_seconds=0.05, lease_seconds=5)
-    await app.set_limit("openai/gpt-4o-mini", at_once=1)
+    await app.calls.set_limit("openai/gpt-4o-mini", at_once=1)
     batch = await app.batch(ask, ["one", "two"], name="x", budget=Decimal(1))
     working = asyncio.create_task(drain(app))
     while not teller.asked or running(psql) < 2:
         await asyncio.sleep(0.01)
-    for job in await app.jobs(pipeline="ask"):
-        await app.cancel(job.id)
+    for job in await app.jobs.find(pipeline="ask"):
+        await app.jobs.cancel(job.id)
     while running(psql):
         await asyncio.sleep(0.02)
     teller.gate.set()
@@ -585,7 +587,7 @@ async def test_a_plain_handler_asks_in_the_same_words(app_with: Any) -> None:
     job = await app.enqueue(plain, "x")
     await drain(app)
 
-    assert (await app.output(plain, job.id)).kind == "petition"
+    assert (await app.jobs.output(plain, job.id)).kind == "petition"
 
 
 async def test_a_rehearsal_asks_without_a_database() -> None:
@@ -619,7 +621,7 @@ async def test_vectors_are_paid_once_and_given_again(app_with: Any, psql: psycop
     jobs = [await app.enqueue(embed, ["a", "bb"]) for _ in range(2)]
     await drain(app, at_once=1)
 
-    assert [await app.output(embed, job.id) for job in jobs] == [[[1.0, 1.0], [2.0, 1.0]]] * 2
+    assert [await app.jobs.output(embed, job.id) for job in jobs] == [[[1.0, 1.0], [2.0, 1.0]]] * 2
     assert vectorer.asked == [["a", "bb"]]
     assert calls(psql, "state, cost, reused") == [("answered", Decimal("0.000001"), 1)]
 
@@ -645,4 +647,4 @@ async def test_an_answer_that_postgresql_cannot_hold_is_kept_all_the_same(app_wi
     job = await app.enqueue(odd, 1)
     await drain(app)
 
-    assert (await app.job(job.id)).state is JobState.COMPLETED
+    assert (await app.jobs.get(job.id)).state is JobState.COMPLETED

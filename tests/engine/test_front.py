@@ -1,6 +1,7 @@
 """The front door: what is wrong is said when the app is built or opened, with what to do about it."""
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -8,7 +9,9 @@ import psycopg
 import pytest
 
 import retoma.errors
+import retoma.sync
 from retoma import Reject, Retoma, Run, Settings, SyncRun, pipeline
+from retoma.commands.options import LOOKS
 from retoma.errors import (
     ConfigurationError,
     DatabaseError,
@@ -17,8 +20,10 @@ from retoma.errors import (
     SchemaMismatch,
     UnknownPipeline,
 )
-from retoma.front import Front
+from retoma.model.job import JobPage
+from retoma.run.registry import Registry
 from retoma.store import queues
+from retoma.store.looking import AT_MOST
 
 AppWith = Callable[..., Awaitable[Retoma]]
 
@@ -46,14 +51,82 @@ def test_two_pipelines_of_one_name_are_refused() -> None:
     assert caught.value.next
 
 
+def plain(text: str, _run: SyncRun) -> str:
+    return text
+
+
+@pytest.mark.parametrize(
+    ("given", "what", "next"),
+    [
+        ([plain], "plain is a plain function", 'Write @pipeline("plain") above it.'),
+        (["note"], "'note' is only a name", "Pass the function that has @pipeline('note') above it"),
+        ([3], "a value of type int", "Pass a function that has @pipeline"),
+        (note, "One pipeline was given where a list of them is needed", "Write pipelines=[...]"),
+    ],
+)
+@pytest.mark.parametrize("door", [Retoma, retoma.sync.Retoma])
+def test_what_is_no_pipeline_is_refused_in_words_when_the_app_is_built(
+    door: Callable[..., object], given: object, what: str, next: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=re.escape(what)) as caught:
+        door(pipelines=given)
+
+    assert caught.value.next.startswith(next)
+
+
+@pytest.mark.parametrize(("given", "next"), [(note, "List it in pipelines=[...] instead."), (plain, "Pass Extension(")])
+def test_what_is_no_extension_is_refused_in_words_when_the_app_is_built(given: Any, next: str) -> None:
+    with pytest.raises(ConfigurationError, match="extension") as caught:
+        Retoma(extensions=[given])
+
+    assert caught.value.next.startswith(next)
+
+
+@pytest.mark.parametrize(
+    ("url", "what", "next"),
+    [
+        ("sqlite:///x", "begins with sqlite://", "Write postgresql://user:password@host"),
+        ("mysql://me:hunter2@host/db", "begins with mysql://", "Write postgresql://user:password@host"),
+        ("me:hunter2@host", "no address of that kind", "Write postgresql://user:password@host"),
+        ("postgresql+asyncpg://me:hunter2@host/db", "as SQLAlchemy writes it", "Write postgresql:// instead"),
+        ([note], "a value of type list", "Write Retoma("),
+    ],
+)
+def test_an_address_of_another_database_is_refused_when_the_app_is_built(url: Any, what: str, next: str) -> None:
+    with pytest.raises(ConfigurationError, match=re.escape(what)) as caught:
+        Retoma(url, settings=Settings.load())
+
+    assert caught.value.next.startswith(next)
+    assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize("given", ["note", plain, None])
+async def test_what_is_no_pipeline_is_refused_in_words_wherever_one_is_asked_for(app_with: AppWith, given: Any) -> None:
+    app = await app_with(note)
+    asked: list[Awaitable[object]] = [
+        app.enqueue(given, "a"),
+        app.enqueue_many(given, ["a"]),
+        app.batch(given, ["a"], name="letters"),
+        app.batches.open(given, name="letters"),
+        app.batches.fill(1, given, ["a"]),
+        app.jobs.output(given, 1),
+        app.schedules.put(given, "a", name="daily", cron="0 3 * * *"),
+    ]
+
+    for each in asked:
+        with pytest.raises(ConfigurationError, match="A pipeline is needed here") as caught:
+            await each
+        assert caught.value.next
+
+
 def test_a_pipeline_that_is_not_here_is_told_with_those_that_are() -> None:
-    front = Front(None, pipelines=[note], providers={}, settings=None)
+    front = Registry(None, pipelines=[note], providers={}, settings=None)
 
     assert front.pipeline("note") is note
     with pytest.raises(UnknownPipeline, match="no pipeline 'nothing'; it has note"):
         front.pipeline("nothing")
     with pytest.raises(UnknownPipeline, match="it has none"):
-        Front(None, pipelines=[], providers={}, settings=None).pipeline("note")
+        Registry(None, pipelines=[], providers={}, settings=None).pipeline("note")
 
 
 def test_a_provider_that_nobody_provides_is_told_when_the_app_is_built() -> None:
@@ -65,7 +138,7 @@ def test_a_provider_that_nobody_provides_is_told_when_the_app_is_built() -> None
     with pytest.raises(ConfigurationError, match="'asking' asks for chat: Chat, and nobody provides one") as caught:
         Retoma(pipelines=[asking])
     assert caught.value.next == "Pass providers={Chat: ...} to Retoma."
-    assert Retoma(pipelines=[asking], providers={Chat: Chat()}).front.providers["asking"].keys() == {"chat"}
+    assert Retoma(pipelines=[asking], providers={Chat: Chat()}).registry.provided["asking"].keys() == {"chat"}
 
 
 @pytest.mark.parametrize(
@@ -119,7 +192,7 @@ async def test_an_app_that_is_not_open_says_so(settings: Settings) -> None:
     app = Retoma(settings=settings)
 
     with pytest.raises(ConfigurationError, match="not open") as caught:
-        await app.job(1)
+        await app.jobs.get(1)
     assert "async with app" in caught.value.next
 
 
@@ -128,11 +201,11 @@ async def test_an_app_may_be_opened_twice_and_is_closed_with_the_last(settings: 
     async with app:
         async with app:
             receipt = await app.enqueue(note, "a")
-        assert (await app.job(receipt.id)).id == receipt.id
+        assert (await app.jobs.get(receipt.id)).id == receipt.id
     with pytest.raises(ConfigurationError):
-        await app.job(receipt.id)
+        await app.jobs.get(receipt.id)
     async with app:
-        assert (await app.job(receipt.id)).id == receipt.id
+        assert (await app.jobs.get(receipt.id)).id == receipt.id
 
 
 async def test_a_database_without_tables_is_told_and_upgraded_when_asked(empty_database_url: str) -> None:
@@ -151,7 +224,7 @@ async def test_a_database_without_tables_is_told_and_upgraded_when_asked(empty_d
     [
         ("postgresql://someone:secret@127.0.0.1:1/nowhere", DatabaseUnreachable),
         ("postgresql://someone:secret@host.invalid/nowhere", DatabaseUnreachable),
-        ("mysql://someone:secret@host/nowhere", DatabaseError),
+        ("mysql://someone:secret@host/nowhere", ConfigurationError),
         ("postgresql://someone:secret@host:port/nowhere", DatabaseError),
         ("postgresql://someone:secret%zz@host/nowhere", DatabaseError),
     ],
@@ -191,3 +264,32 @@ def test_an_error_says_what_happened_and_what_to_do_next() -> None:
     assert (error.message, error.next, str(error)) == ("It is broken.", "Mend it.", "It is broken. Mend it.")
     assert str(RetomaError("It is broken.")) == "It is broken."
     assert not issubclass(Reject, Exception), "an ending is let through by 'except Exception'"
+
+
+def test_an_address_counts_also_beside_settings(database_url: str) -> None:
+    settings = Settings.load(database_url="postgresql://elsewhere/other", lease_seconds=30)
+
+    app = Retoma(database_url, settings=settings)
+
+    assert app.settings.database_url == database_url
+    assert app.settings.lease_seconds == 30
+    assert Retoma(settings=settings).settings.database_url == "postgresql://elsewhere/other"
+
+
+async def test_what_is_rare_is_found_behind_more_jobs_than_a_page_looks_at(app_with: AppWith) -> None:
+    app = await app_with(note)
+    rare = await app.enqueue(note, "a", queue="rare")
+    await app.jobs.cancel(rare.id)
+    waiting = await app.enqueue(note, "b", queue="rare")
+    many = "insert into retoma.jobs (queue, pipeline, max_attempts, timeout_seconds, input, state, finished_at)"
+    async with await psycopg.AsyncConnection.connect(app.database.url, autocommit=True) as connection:
+        await connection.execute(
+            f"{many} select 'many', 'note', 1, 60, '1', 'completed', now() from generate_series(1, %s)",
+            [(LOOKS + 1) * AT_MOST],
+        )
+
+    page = await app.jobs.page(queue="rare")
+
+    assert ([each.id for each in page.jobs], page.next) == ([waiting.id, rare.id], None)
+    assert await app.jobs.page(queue="nowhere") == JobPage([], None)
+    assert [each.id for each in await app.jobs.find(queue="rare", state="queued")] == [waiting.id]

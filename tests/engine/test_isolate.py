@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import json
 import os
 import pickle
 import signal
@@ -12,7 +13,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,8 +28,8 @@ from retoma.errors import (
     KeyTaken,
     Unstorable,
 )
-from retoma.isolate import Isolated, configure, isolated, shutdown
-from retoma.isolate.launch import clean_environment
+from retoma.isolate import Isolated, Policy, configure, isolated, shutdown
+from retoma.isolate.policy import environment_of
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))  # children look for the functions where we do
@@ -155,7 +158,7 @@ def test_a_child_that_cannot_start_says_why(tmp_path: Path, monkeypatch: pytest.
     program.write_text("#!/bin/sh\necho no python today >&2\nexit 1\n")
     program.chmod(0o755)
     with monkeypatch.context() as patch:
-        patch.setattr("multiprocessing.spawn.get_executable", lambda: str(program))
+        patch.setattr(sys, "executable", str(program))
         with pytest.raises(ConfigurationError, match="exit code 1, no python today"):
             functions.double(1)
 
@@ -269,7 +272,7 @@ def test_an_ordinary_error_is_raised_as_itself_with_the_childs_traceback() -> No
     assert 'raise ValueError("page 7 has no text")' in caught.value.__notes__[0]
 
 
-def test_an_error_that_pickle_cannot_rebuild_is_raised_as_itself_too() -> None:
+def test_an_error_with_a_constructor_of_its_own_is_raised_as_itself_too() -> None:
     with pytest.raises(functions.Unhappy, match="tears on page 7") as caught:
         functions.refuse("demanding")
     assert caught.value.page == 7
@@ -288,6 +291,11 @@ async def test_an_error_that_cannot_travel_is_described() -> None:
         await functions.refuse.run("stop")
 
 
+def test_no_child_speaks_for_the_database() -> None:
+    with pytest.raises(IsolatedFailure, match=r"raised retoma\.errors\.DatabaseUnreachable"):
+        functions.refuse("database")
+
+
 def test_an_error_leaves_the_child_in_use() -> None:
     shutdown()
     before = functions.pid()
@@ -303,8 +311,23 @@ def test_big_values_go_and_come() -> None:
 
 
 def test_a_value_that_cannot_leave_the_child_says_so() -> None:
-    with pytest.raises(Unstorable, match="returned a value that cannot leave its child: lock"):
+    with pytest.raises(Unstorable, match=r"returned a value that cannot leave its child: a _thread\.lock cannot"):
         functions.unsendable()
+
+
+def test_a_value_that_json_would_change_needs_an_annotation_and_says_so() -> None:
+    assert functions.unsaid("list") == [1, None, {"a": "b"}]
+    for kind in ("tuple", "bytes"):
+        with pytest.raises(Unstorable, match=f"cannot leave its child: the {kind} comes back from JSON as something"):
+            functions.unsaid(kind)
+
+
+def test_bytes_and_dates_inside_a_dataclass_come_back_as_they_were() -> None:
+    picture = functions.picture(1_000)
+
+    assert picture.pixels == bytes(range(256)) * 1_000
+    assert picture.when == datetime(2026, 1, 2, tzinfo=UTC)
+    assert picture.note == "\ufffd and \ufffd", "as a checkpoint would keep it"
 
 
 def test_an_argument_that_cannot_be_sent_says_so() -> None:
@@ -333,11 +356,11 @@ async def test_one_bad_among_twenty_harms_no_other() -> None:
     assert endings == [number * 2 for number in range(20) if number != 7]
 
 
-async def test_cancelling_the_wait_kills_the_child_and_what_it_started(tmp_path: Path) -> None:
-    told = tmp_path / "pids"
-    waiting = asyncio.ensure_future(functions.tell_and_hang.run(str(told)))
-    assert await asyncio.to_thread(eventually, told.exists)
-    child, program = map(int, told.read_text().split())
+async def test_cancelling_the_wait_kills_the_child_and_what_it_started() -> None:
+    call = functions.tell_and_hang.ask()
+    waiting = asyncio.wrap_future(call.future)
+    assert await asyncio.to_thread(eventually, lambda: call.note is not None)
+    child, program = call.note
 
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -347,18 +370,18 @@ async def test_cancelling_the_wait_kills_the_child_and_what_it_started(tmp_path:
     assert await functions.double.run(3) == 6
 
 
-async def test_a_call_cancelled_while_it_waits_never_begins(tmp_path: Path) -> None:
+async def test_a_call_cancelled_while_it_waits_never_begins() -> None:
     busy = [asyncio.ensure_future(functions.hang.run()) for _ in range(2)]
     await asyncio.sleep(0)
-    waiting = asyncio.ensure_future(functions.tell_and_hang.run(str(tmp_path / "pids")))
-    await asyncio.sleep(0)
+    call = functions.tell_and_hang.ask()
+    waiting = asyncio.wrap_future(call.future)
     waiting.cancel()
 
     endings = await asyncio.gather(*busy, waiting, return_exceptions=True)
 
     assert [type(each) for each in endings] == [IsolatedTimeout, IsolatedTimeout, asyncio.CancelledError]
     assert await functions.double.run(3) == 6
-    assert not (tmp_path / "pids").exists()
+    assert (call.began, call.note) == (None, None)
 
 
 def test_a_child_killed_while_it_idles_costs_nobody_anything() -> None:
@@ -373,25 +396,55 @@ def test_a_sigterm_meant_for_the_service_does_not_end_a_call() -> None:
     assert functions.survive_sigterm() == "still here"
 
 
-def test_shutdown_ends_calls_and_children_and_the_next_call_starts_anew(tmp_path: Path) -> None:
-    told = tmp_path / "pids"
-
-    def ask() -> None:
-        with pytest.raises(CancelledError):
-            functions.tell_and_hang(str(told))
-        endings.append("cancelled")
-
-    endings: list[str] = []
-    thread = threading.Thread(target=ask)
-    thread.start()
-    assert eventually(told.exists)
+def test_shutdown_ends_calls_and_children_and_the_next_call_starts_anew() -> None:
+    call = functions.tell_and_hang.ask()
+    assert eventually(lambda: call.note is not None)
 
     shutdown()
-    thread.join()
 
-    assert endings == ["cancelled"]
-    assert gone(int(told.read_text().split()[0]))
+    with pytest.raises(CancelledError):
+        call.future.result()
+    assert gone(call.note[0])
     assert functions.double(2) == 4
+
+
+@pytest.mark.parametrize("how", ["segfault", "exit"])
+def test_what_a_child_had_started_ends_with_it_however_it_died(how: str) -> None:
+    call = functions.leave_behind.ask(how)
+    with pytest.raises(IsolatedCrash):
+        call.future.result()
+
+    assert eventually(lambda: gone(call.note))
+
+
+TELL = """
+import time
+import isolated_functions as functions
+call = functions.{call}
+while call.note is None:
+    time.sleep(0.05)
+print(call.note, flush=True)
+call.future.result()
+"""
+
+
+def started(call: str) -> tuple[subprocess.Popen[str], Any]:
+    """A process of its own that asks for *call*, and what the function noted."""
+    environment = {**os.environ, "PYTHONPATH": str(HERE)}
+    command = [sys.executable, "-c", TELL.format(call=call)]
+    asking = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+    assert asking.stdout is not None
+    return asking, json.loads(asking.stdout.readline())
+
+
+def test_what_a_child_had_started_ends_when_the_process_around_it_is_killed() -> None:
+    asking, left = started("leave_behind.ask('hang')")
+    assert not gone(left)
+
+    asking.kill()
+    asking.communicate()
+
+    assert eventually(lambda: gone(left))
 
 
 @linux
@@ -418,27 +471,58 @@ def test_a_child_sees_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("DATABASE_URL", "PGPASSWORD", "RETOMA_HOME", "OPENAI_API_KEY", "HF_TOKEN", "MY_PASSWORD"):
         monkeypatch.setenv(name, "hush")
     monkeypatch.setenv("BROKER", "amqp://ana:hush@host/")
-    monkeypatch.setenv("LANGUAGE_OF_TESTS", "pt")
+    monkeypatch.setenv("LC_OF_TESTS", "pt")
     monkeypatch.setattr(sys, "argv", ["retoma", "--password", "hush"])
 
     environment, kernel, arguments, _ = functions.surroundings()
 
-    assert environment["LANGUAGE_OF_TESTS"] == "pt"
+    assert environment["LC_OF_TESTS"] == "pt"
     assert "hush" not in str(environment)
     assert "hush" not in kernel
     assert "hush" not in str(arguments)
 
 
-def test_what_looks_like_a_secret_and_what_does_not() -> None:
-    secrets = [
-        *("AWS_SECRET_ACCESS_KEY", "AWS_ACCESS_KEY_ID", "apikey", "AZURE_STORAGE_CONNECTION_STRING", "SENTRY_DSN"),
-        *("GOOGLE_APPLICATION_CREDENTIALS", "GITHUB_TOKEN", "SECRET", "SSH_PASSPHRASE", "OTHER_DATABASE_URL"),
+def test_a_child_is_told_the_variables_of_a_list_and_no_others() -> None:
+    planted = [
+        *("DB_PASS", "MYSQL_PWD", "GITHUB_PAT", "JWT", "SLACK_WEBHOOK_URL", "AZURE_STORAGE_SAS", "SENTRY_DSN", "FOO"),
+        *("AWS_SECRET_ACCESS_KEY", "apikey", "SSH_AUTH_SOCK", "HTTPS_PROXY", "PYTHONSTARTUP", "LD_PRELOAD"),
     ]
-    plain = ["PATH", "PWD", "LANG", "TOKENIZERS_PARALLELISM", "KEYBOARD", "HOME", "TESSDATA_PREFIX"]
+    usual = ["PATH", "LANG", "LC_ALL", "TZ", "TESSDATA_PREFIX", "PYTHONPATH", "OMP_WAIT_POLICY"]
 
-    kept = clean_environment(dict.fromkeys(secrets + plain, "value"))
+    kept = environment_of(dict.fromkeys(planted + usual, "value"), more=["FOO"], folder="/scratch")
 
-    assert {name for name, value in kept.items() if value == "value"} == set(plain)
+    assert {name for name, value in kept.items() if value == "value"} == {*usual, "FOO"}
+    assert kept["HOME"] == kept["TMPDIR"] == "/scratch"
+
+
+@linux
+def test_a_file_among_the_arguments_can_be_read_and_not_changed(tmp_path: Path) -> None:
+    file = tmp_path / "letter.txt"
+    file.write_text("Dear all")
+
+    name, text, *endings = functions.read_and_change(file)
+    assert (name, text) == ("letter.txt", "Dear all")
+    assert set(endings) <= {"PermissionError", "OSError"}, "refused, or another disk to it"
+    assert functions.read_and_change(file=file)[:2] == ["letter.txt", "Dear all"]
+    assert (file.read_text(), file.stat().st_nlink, file.stat().st_mode & 0o777) == ("Dear all", 1, 0o644)
+
+
+@linux
+def test_a_file_that_is_named_in_a_text_stays_shut_and_the_error_says_how_to_give_it(tmp_path: Path) -> None:
+    file = tmp_path / "letter.txt"
+    file.write_text("Dear all")
+
+    with pytest.raises(PermissionError) as caught:
+        functions.read_by_name(str(file))
+    assert "pathlib.Path" in caught.value.__notes__[-1]
+
+    shutdown()
+    try:
+        configure(policy=Policy(read=(str(tmp_path),)))
+        assert functions.read_by_name(str(file)) == "Dear all"
+    finally:
+        shutdown()
+        configure(policy=Policy())
 
 
 @linux
@@ -478,13 +562,15 @@ def test_a_function_in_the_script_that_was_started_is_found(tmp_path: Path) -> N
         tmp_path,
         """
         import os
+        from dataclasses import dataclass
         from retoma.isolate import isolated
 
+        @dataclass
         class Page:
-            def __init__(self, number): self.number = number
+            number: int
 
         @isolated(seconds=20)
-        def turn(page): return Page(page.number + 1), os.getpid()
+        def turn(page: Page) -> tuple[Page, int]: return Page(page.number + 1), os.getpid()
 
         if __name__ == "__main__":
             page, pid = turn(Page(1))
@@ -505,27 +591,14 @@ def test_a_session_without_a_file_is_refused() -> None:
     assert "ConfigurationError: f cannot be isolated: it was typed into a session that has no file" in done.stderr
 
 
-def test_when_the_parent_is_killed_the_child_dies_too(tmp_path: Path) -> None:
-    told = tmp_path / "pids"
-    path = script(
-        tmp_path,
-        f"""
-        import sys
-        sys.path.insert(0, {str(HERE)!r})
-        import isolated_functions
-        isolated_functions.tell_and_hang({str(told)!r})
-        """,
-    )
-    parent = subprocess.Popen([sys.executable, path])
-    assert eventually(told.exists)
-    child, program = map(int, told.read_text().split())
+def test_when_the_parent_is_killed_the_child_dies_too() -> None:
+    parent, (child, program) = started("tell_and_hang.ask()")
     assert not gone(child)
 
     parent.kill()
-    parent.wait()
+    parent.communicate()
 
-    assert eventually(lambda: gone(child))
-    os.kill(program, signal.SIGKILL)  # the programs of a child are not told of its parent's death
+    assert eventually(lambda: gone(child) and gone(program))
 
 
 def test_a_process_that_ends_leaves_no_child_and_no_noise(tmp_path: Path) -> None:
@@ -543,3 +616,46 @@ def test_a_process_that_ends_leaves_no_child_and_no_noise(tmp_path: Path) -> Non
 
     assert (done.returncode, done.stderr) == (0, "")
     assert eventually(lambda: gone(int(done.stdout)))
+
+
+ONE_FILE = """
+import asyncio
+from retoma import Retoma, Run, isolated, pipeline
+from retoma.testing import drain
+
+class Market:
+    pass
+
+@isolated(seconds=20)
+def read(text: str) -> int:
+    return len(text)
+
+@pipeline("sort")
+async def sort(text: str, run: Run, *, market: Market) -> int:
+    return await run.step("read", read, text)
+
+# As providers_from() does, which finds no setting in a child.
+import os
+app = Retoma(pipelines=[sort], providers={Market: Market()} if "RETOMA_CHAT" in os.environ else {})
+
+async def main() -> None:
+    async with app:
+        job = await app.enqueue(sort, "abc")
+        await drain(app)
+        print(await app.jobs.output(sort, job.id))
+
+if __name__ == "__main__":
+    asyncio.run(main())
+"""
+
+
+def test_an_isolated_function_may_share_one_file_with_the_app_and_its_providers(
+    tmp_path: Path, database_url: str
+) -> None:
+    program = tmp_path / "one_file.py"
+    program.write_text(ONE_FILE)
+    environment = {**os.environ, "DATABASE_URL": database_url, "RETOMA_CHAT": "openai"}
+
+    done = subprocess.run([sys.executable, program], env=environment, capture_output=True, text=True, check=False)
+
+    assert (done.stdout, done.returncode) == ("3\n", 0), done.stderr

@@ -240,7 +240,7 @@ async def test_what_a_step_enqueues_in_its_transaction_is_enqueued_once(
     await drain(app)
 
     assert counted() == (1, 2)
-    assert (await app.job(await app.output(parent, receipt.id))).state.ended
+    assert (await app.jobs.get(await app.jobs.output(parent, receipt.id))).state.ended
 
 
 async def test_a_taken_key_leaves_the_callers_transaction_usable(
@@ -269,7 +269,7 @@ async def test_many_are_queued_all_or_none_though_the_caller_goes_on_and_commits
         await app.enqueue_many(ingest, ["b", "c"], key=str, conn=connection)
 
     assert counted() == (1, 3)
-    assert {job.key for job in await app.jobs()} == {"taken", "b", "c"}
+    assert {job.key for job in await app.jobs.find()} == {"taken", "b", "c"}
 
 
 @pytest.mark.parametrize("kind", SYNC)

@@ -10,9 +10,9 @@ import psycopg
 import pytest
 
 from retoma import Pipeline, Retoma, Retry, Run, pipeline
-from retoma.executor import Executor
 from retoma.testing import age, drain
 from retoma.testing.draining import an_executor
+from retoma.worker.executor import Executor
 
 AppWith = Callable[..., Awaitable[Retoma]]
 
@@ -103,7 +103,7 @@ async def test_a_drain_sees_what_is_behind_many_lanes_that_have_nothing_ready(ap
     last = await app.enqueue(many, "the last")
 
     assert await drain(app) == 1
-    assert (await app.job(last.id)).state.ended
+    assert (await app.jobs.get(last.id)).state.ended
 
 
 async def test_a_worker_sees_what_is_behind_many_lanes_that_have_nothing_ready(app_with: AppWith) -> None:
@@ -220,7 +220,7 @@ async def test_a_lane_that_is_full_does_not_hold_up_the_others(app_with: AppWith
         done.append(lane)
 
     app = await app_with(full, poll_seconds=0.02)
-    await app.limit_lane("full", "slow", at_once=1)
+    await app.queues.limit_lane("full", "slow", at_once=1)
     await app.enqueue_many(full, ["slow"] * 20)
     await app.enqueue_many(full, ["quick"] * 20)
     async with working(app, at_once=4):
@@ -262,10 +262,10 @@ async def test_a_place_is_free_again_however_its_job_ended(app_with: AppWith) ->
     await app.enqueue_many(endings, ["fail", "timeout", "sleep", "wait", "complete"])
     await drain(app)
     await age(app, hours=2)
-    await app.signal(4, "answer", 1)
+    await app.jobs.signal(4, "answer", 1)
     await drain(app)
 
-    assert {job.id: job.state.value for job in await app.jobs()} == {
+    assert {job.id: job.state.value for job in await app.jobs.find()} == {
         1: "failed", 2: "failed", 3: "completed", 4: "completed", 5: "completed",
     }  # fmt: skip
 
@@ -277,7 +277,7 @@ async def test_a_limit_may_be_raised_while_jobs_run(app_with: AppWith, psql: psy
     async with working(app, at_once=8) as executor:
         await until(lambda: executor.totals.completed >= 5)
         assert overlap(psql) == {"a": 1}
-        await app.limit_lane("tracked", "a", at_once=4)
+        await app.queues.limit_lane("tracked", "a", at_once=4)
         await until(lambda: executor.totals.completed == 60)
 
     assert 1 < overlap(psql)["a"] <= 4
@@ -301,7 +301,7 @@ async def test_a_limit_may_be_lowered_while_jobs_run(app_with: AppWith) -> None:
     await app.enqueue_many(lowered, range(6))
     async with working(app, at_once=8) as executor:
         await until(lambda: running == 3)
-        await app.limit_lane("lowered", "one", at_once=1)
+        await app.queues.limit_lane("lowered", "one", at_once=1)
         for gate in gates:
             gate.set()
             await asyncio.sleep(0.1)  # time enough for a job that should not begin yet
@@ -313,13 +313,13 @@ async def test_a_limit_may_be_lowered_while_jobs_run(app_with: AppWith) -> None:
 async def test_a_limit_may_be_lifted_and_set_again(app_with: AppWith, psql: psycopg.Connection) -> None:
     line = tracked(psql, lane=lambda lane: lane, lane_at_once=1)
     app = await app_with(line, poll_seconds=0.02)
-    await app.limit_lane("tracked", "a", at_once=None)
+    await app.queues.limit_lane("tracked", "a", at_once=None)
     await app.enqueue_many(line, ["a"] * 30)
     await drain(app, at_once=6)
     assert overlap(psql)["a"] > 1
 
     (last,) = psql.execute("select max(at) from moments").fetchone() or (0,)
-    await app.limit_lane("tracked", "a", at_once=2)
+    await app.queues.limit_lane("tracked", "a", at_once=2)
     await app.enqueue_many(line, ["a"] * 30)
     async with working(app, at_once=8) as executor:
         await until(lambda: executor.totals.completed == 30)
@@ -339,6 +339,6 @@ async def test_a_lane_of_a_job_may_be_named_at_the_enqueue(app_with: AppWith) ->
     given = await app.enqueue(laneless, "a", lane="given")
     none = await app.enqueue(laneless, "a")
 
-    lanes = [(await app.job(receipt.id)).lane for receipt in (usual, other, given, none)]
+    lanes = [(await app.jobs.get(receipt.id)).lane for receipt in (usual, other, given, none)]
     assert lanes == ["usual", "other", "given", None]
     assert await drain(app) == 4

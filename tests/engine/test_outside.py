@@ -60,17 +60,17 @@ async def test_it_is_written_down_with_what_it_cost_and_given_again_for_nothing(
     app_with: Any, psql: psycopg.Connection
 ) -> None:
     vectorer = Vectorer()
-    app = await app_with(in_a_job, providers={Embedder: vectorer}, tenant="ana")
+    app = await app_with(in_a_job, providers={Embedder: vectorer}, reuse_within="ana")
     first = await app.embed("search", vectorer, ["aluguel"])
     again = await app.embed("search", vectorer, ["aluguel"])
     job = await app.enqueue(in_a_job, "aluguel")
     await drain(app)
 
-    assert first == again == await app.output(in_a_job, job.id) == [[7.0, 1.0]]
+    assert first == again == await app.jobs.output(in_a_job, job.id) == [[7.0, 1.0]]
     assert len(vectorer.asked) == 1
     columns = "tenant, step, job_id, batch_id, kind, state, reused, cost"
     assert calls(psql, columns) == [("ana", "search", None, None, "first", "answered", 2, Decimal("0.000001"))]
-    [spend] = await app.spend("step")
+    [spend] = await app.calls.spend("step")
     assert (spend.name, spend.useful) == ("search", Decimal("0.000001"))
 
 
@@ -122,7 +122,7 @@ async def test_a_failure_is_told_as_it_is(app_with: Any, psql: psycopg.Connectio
 
     assert caught.value is failure
     assert calls(psql, "state, status") == [("doubtful", 500)]
-    assert [each.failures for each in await app.limits()] == [1 if kind is ProviderDown else 0]
+    assert [each.failures for each in await app.calls.limits()] == [1 if kind is ProviderDown else 0]
 
 
 async def test_who_goes_away_meanwhile_does_not_lose_what_was_paid(app_with: Any, psql: psycopg.Connection) -> None:
@@ -173,7 +173,7 @@ async def test_a_model_is_asked_in_no_job_sent_back_what_does_not_fit_and_paid_o
 
 async def test_who_asks_a_model_that_rests_is_told_when_to_come_back(app_with: Any) -> None:
     app = await app_with(in_a_job, providers={Embedder: Vectorer()})
-    await app.set_limit("openai/gpt-4o-mini", requests=1)
+    await app.calls.set_limit("openai/gpt-4o-mini", requests=1)
     teller = Teller("one")
     assert await app.ask("guess", teller, "One?") == "one"
 

@@ -1,4 +1,6 @@
-"""Behind a PgBouncer in transaction mode: no LISTEN, no session, no prepared statements, and all of it works."""
+"""Behind a PgBouncer. In transaction mode: no LISTEN, no session, no prepared statements, and all of it works. In
+session mode: what it refuses is told with the fix, and the fix works.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +13,17 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import psycopg
 import pytest
 
-from retoma import Retoma, Run, Settings, migrate, pipeline
+from retoma import Retoma, Run, Settings, pipeline
+from retoma.errors import DatabaseUnreachable
+from retoma.postgres import migrate
+from retoma.testing import drain
 
 PROGRAM = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
 
@@ -38,8 +44,8 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-@pytest.fixture
-def pooled_url(database_url: str) -> Iterator[str]:
+@contextmanager
+def pooler(database_url: str, *, mode: str, more: str = "") -> Iterator[str]:
     """The address of the test's database through a pool of three server connections."""
     real = urlsplit(database_url)
     port = free_port()
@@ -48,8 +54,8 @@ def pooled_url(database_url: str) -> Iterator[str]:
     (place / "users").write_text(f'"{real.username}" "{real.password}"\n')
     (place / "config").write_text(
         f"[databases]\n* = host=127.0.0.1 port={real.port}\n[pgbouncer]\nlisten_addr = 127.0.0.1\n"
-        f"listen_port = {port}\nauth_type = plain\nauth_file = {place}/users\npool_mode = transaction\n"
-        "default_pool_size = 3\nmax_client_conn = 100\nunix_socket_dir =\n"
+        f"listen_port = {port}\nauth_type = plain\nauth_file = {place}/users\npool_mode = {mode}\n"
+        f"default_pool_size = 3\nmax_client_conn = 100\nunix_socket_dir =\n{more}\n"
     )
     # It refuses to run as root, as it should.
     account = pwd.getpwnam("nobody") if os.geteuid() == 0 else None
@@ -63,6 +69,12 @@ def pooled_url(database_url: str) -> Iterator[str]:
         running.terminate()
         running.wait()
         shutil.rmtree(place)
+
+
+@pytest.fixture
+def pooled_url(database_url: str) -> Iterator[str]:
+    with pooler(database_url, mode="transaction") as url:
+        yield url
 
 
 def wait_for(url: str, running: subprocess.Popen[bytes]) -> None:
@@ -91,7 +103,7 @@ async def test_jobs_are_queued_and_seen_through_a_transaction_pooler(pooled_url:
             await app.enqueue(behind, 99, conn=connection)
 
         assert again.id == receipts[3].id
-        assert len(await app.jobs(limit=100)) == 26
+        assert len(await app.jobs.find(limit=100)) == 26
 
 
 async def test_a_worker_without_hints_finds_the_jobs_by_looking(pooled_url: str, tmp_path: Path) -> None:
@@ -117,8 +129,8 @@ async def test_a_worker_without_hints_finds_the_jobs_by_looking(pooled_url: str,
         worker = subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True)
         try:
             for receipt in receipts:
-                await app.wait(receipt.id, timeout=40)
-            outputs = [await app.output(behind, receipt.id) for receipt in receipts]
+                await app.jobs.wait(receipt.id, timeout=40)
+            outputs = [await app.jobs.output(behind, receipt.id) for receipt in receipts]
         finally:
             worker.terminate()
             _, talk = worker.communicate(timeout=30)
@@ -126,6 +138,9 @@ async def test_a_worker_without_hints_finds_the_jobs_by_looking(pooled_url: str,
     assert outputs == [2 * number + 1 for number in range(40)]
     assert worker.returncode == 0
     assert "hints.unheard" in talk
+    with psycopg.connect(pooled_url, prepare_threshold=None) as connection:
+        held = connection.execute("select hint from retoma.workers").fetchall()
+    assert held == [(None,)], "a session lock means nothing here: the lease alone decides"
 
 
 def test_the_tables_go_down_and_up_through_a_transaction_pooler(pooled_url: str) -> None:
@@ -136,3 +151,27 @@ def test_the_tables_go_down_and_up_through_a_transaction_pooler(pooled_url: str)
 
     migrate.upgrade(pooled_url, settings)
     assert migrate.status(pooled_url, settings).ready
+
+
+async def test_a_session_pooler_that_refuses_the_time_outs_is_told_with_the_fix(database_url: str) -> None:
+    with pooler(database_url, mode="session") as url:
+        app = Retoma(url, pipelines=[behind])
+        with pytest.raises(DatabaseUnreachable, match="unsupported startup parameter: options") as caught:
+            await app.open()
+
+    assert "ignore_startup_parameters = options" in caught.value.next
+    assert "alter role" in caught.value.next
+    assert "RETOMA_POOLER=transaction" in caught.value.next
+
+
+async def test_a_session_pooler_that_ignores_them_serves_all_but_the_time_outs(database_url: str) -> None:
+    with pooler(database_url, mode="session", more="ignore_startup_parameters = options") as url:
+        async with Retoma(url, pipelines=[behind]) as app:
+            receipts = await app.enqueue_many(behind, range(3))
+            done = await drain(app)
+            outputs = [await app.jobs.output(behind, receipt.id) for receipt in receipts]
+            health = await app.system.health()
+
+    assert done == 3
+    assert outputs == [1, 3, 5]
+    assert health.echo_seconds is not None, "LISTEN works in session mode"

@@ -11,21 +11,9 @@ from typing import Any
 import psycopg
 import pytest
 
-from retoma import (
-    Job,
-    JobState,
-    Pipeline,
-    Postpone,
-    Reject,
-    Retoma,
-    Retry,
-    Review,
-    Run,
-    Skip,
-    SyncRun,
-    pipeline,
-)
+from retoma import Job, JobState, Pipeline, Postpone, Reject, Retoma, Retry, Review, Run, Skip, SyncRun, pipeline
 from retoma.errors import Conflict, NotFound
+from retoma.model import compat
 from retoma.telemetry.events import AttemptEnded, AttemptStarted, Event
 from retoma.testing import age, drain
 from retoma.testing.draining import an_executor
@@ -42,7 +30,7 @@ async def ended(app: Retoma, line: Pipeline[Any, Any], input: Any = None, **opti
     """The job, after everything that was ready has run."""
     receipt = await app.enqueue(line, input, **options)
     await drain(app)
-    return await app.job(receipt.id)
+    return await app.jobs.get(receipt.id)
 
 
 # — what a run says of itself —
@@ -61,7 +49,7 @@ async def test_a_run_knows_its_job(app_with: AppWith) -> None:
     for line in (self_aware, plainly_self_aware):
         job = await ended(app, line, key="mine", correlation_id="request-7")
 
-        assert await app.output(line, job.id) == [job.id, "mine", 1, None, "request-7", f"{job.id}:1"]
+        assert await app.jobs.output(line, job.id) == [job.id, "mine", 1, None, "request-7", f"{job.id}:1"]
 
 
 async def test_a_handler_gets_what_it_asked_for(app_with: AppWith) -> None:
@@ -76,7 +64,7 @@ async def test_a_handler_gets_what_it_asked_for(app_with: AppWith) -> None:
     app = await app_with(asking, providers={Chat: Chat()})
     job = await ended(app, asking, "why")
 
-    assert await app.output(asking, job.id) == "WHY!"
+    assert await app.jobs.output(asking, job.id) == "WHY!"
 
 
 async def test_an_attempt_is_told_from_beginning_to_end(app_with: AppWith, heard: list[Event]) -> None:
@@ -172,7 +160,8 @@ async def test_an_ending_is_heard_from_anywhere_below_the_handler(
     await drain(app)
 
     seen = {
-        json.loads(job.input): (job.state, job.reason, job.output, job.error, job.attempt) for job in await app.jobs()
+        json.loads(job.input): (job.state, job.reason, job.output, job.error, job.attempt)
+        for job in await app.jobs.find()
     }
     assert seen == {how: ENDINGS[how.partition("/")[0]] for how in hows}
 
@@ -180,19 +169,19 @@ async def test_an_ending_is_heard_from_anywhere_below_the_handler(
 async def test_what_is_postponed_comes_back_in_its_time_at_no_cost(app_with: AppWith) -> None:
     @pipeline("later", retry=Retry(attempts=1))
     async def later(_: None, run: Run) -> str:
-        if not await run.step("look", lambda: True) or len(await app.attempts(run.job)) < 3:
+        if not await run.step("look", lambda: True) or len(await app.jobs.attempts(run.job)) < 3:
             raise Postpone(minutes=10)
         return "at last"
 
     app = await app_with(later)
     job = await ended(app, later)
     for _ in range(3):
-        assert (await app.job(job.id)).state is JobState.QUEUED
+        assert (await app.jobs.get(job.id)).state is JobState.QUEUED
         await age(app, job, minutes=11)
         await drain(app)
 
-    assert await app.output(later, job.id) == "at last"
-    assert [attempt.attempt for attempt in await app.attempts(job.id)] == [1, 1, 1, 1]
+    assert await app.jobs.output(later, job.id) == "at last"
+    assert [attempt.attempt for attempt in await app.jobs.attempts(job.id)] == [1, 1, 1, 1]
 
 
 async def test_what_is_postponed_until_an_hour_waits_for_it(app_with: AppWith) -> None:
@@ -229,7 +218,7 @@ async def test_a_failure_is_tried_again_after_a_while_and_then_no_more(app_with:
     job = await ended(app, failing)
     waits = []
     for _ in range(2):
-        now = await app.job(job.id)
+        now = await app.jobs.get(job.id)
         assert now.claimed_at is not None
         waits.append(round((now.run_at - now.claimed_at).total_seconds(), -1))
         assert (now.state, now.reason) == (JobState.QUEUED, "Broken")
@@ -238,13 +227,13 @@ async def test_a_failure_is_tried_again_after_a_while_and_then_no_more(app_with:
         await age(app, job, minutes=3)
         await drain(app)
 
-    now = await app.job(job.id)
+    now = await app.jobs.get(job.id)
     assert (now.state, now.attempt, now.reason) == (JobState.FAILED, 3, "Broken")
     assert now.error is not None
     assert now.error.startswith("Broken: attempt 3")
     assert "Traceback" in now.error
     assert waits == [100, 200]
-    assert [(each.attempt, each.ending) for each in await app.attempts(job.id)] == [
+    assert [(each.attempt, each.ending) for each in await app.jobs.attempts(job.id)] == [
         (1, "failed"),
         (2, "failed"),
         (3, "failed"),
@@ -307,7 +296,7 @@ async def test_a_handler_that_waits_for_something_cancelled_has_failed(app_with:
     async with asyncio.timeout(10):
         await drain(app)
 
-    job = await app.job(receipt.id)
+    job = await app.jobs.get(receipt.id)
     assert (job.state, job.attempt) == (JobState.FAILED, 2), "given back at no cost it would run for ever"
 
 
@@ -366,7 +355,7 @@ async def test_whatever_a_handler_raises_its_job_ends(app_with: AppWith) -> None
     await app.enqueue_many(raising, strange)
     async with an_executor(app, 4, None) as executor:
         await executor.drain()
-        jobs = {json.loads(job.input): job for job in await app.jobs()}
+        jobs = {json.loads(job.input): job for job in await app.jobs.find()}
 
     assert {what: job.state.value for what, job in jobs.items() if job.state is JobState.RUNNING} == {}
     assert {what: job.state.value for what, job in jobs.items() if job.state is not JobState.QUEUED} == {
@@ -405,7 +394,7 @@ async def test_an_input_that_no_longer_fits_is_rejected(app_with: AppWith, psql:
     psql.execute("""update retoma.jobs set input = '{"old": "shape"}'""")
     await drain(app)
 
-    job = await app.job(receipt.id)
+    job = await app.jobs.get(receipt.id)
     assert (job.state, job.attempt, job.reason) == (JobState.FAILED, 1, "rejected")
 
 
@@ -423,7 +412,7 @@ async def test_an_async_handler_is_held_to_its_time(app_with: AppWith) -> None:
 
     assert (job.state, job.reason, job.attempt) == (JobState.FAILED, "timeout", 2)
     assert job.error == "The handler took longer than 0.2 s and was stopped in step 'endless'."
-    assert [(each.ending, each.step) for each in await app.attempts(job.id)] == [("failed", "endless")] * 2
+    assert [(each.ending, each.step) for each in await app.jobs.attempts(job.id)] == [("failed", "endless")] * 2
 
 
 async def test_the_time_of_one_job_may_be_its_own(app_with: AppWith) -> None:
@@ -462,15 +451,15 @@ async def test_a_waiting_job_is_cancelled_at_once(app_with: AppWith) -> None:
 
     app = await app_with(waiting)
     receipt = await app.enqueue(waiting, None)
-    job = await app.cancel(receipt.id, reason="not needed")
-    again = await app.cancel(receipt.id)
+    job = await app.jobs.cancel(receipt.id, reason="not needed")
+    again = await app.jobs.cancel(receipt.id)
     await drain(app)
 
     assert (job.state, job.reason) == (JobState.CANCELLED, "not needed")
     assert again.state is JobState.CANCELLED, "to cancel twice is no harm"
     assert done == []
     with pytest.raises(NotFound):
-        await app.cancel(receipt.id + 1)
+        await app.jobs.cancel(receipt.id + 1)
 
 
 async def test_an_ended_job_cannot_be_cancelled(app_with: AppWith) -> None:
@@ -481,7 +470,7 @@ async def test_an_ended_job_cannot_be_cancelled(app_with: AppWith) -> None:
     job = await ended(app, quick)
 
     with pytest.raises(Conflict, match="is completed and cannot be cancelled"):
-        await app.cancel(job.id)
+        await app.jobs.cancel(job.id)
 
 
 async def test_a_running_handler_is_stopped_with_the_next_heartbeat(app_with: AppWith) -> None:
@@ -489,7 +478,7 @@ async def test_a_running_handler_is_stopped_with_the_next_heartbeat(app_with: Ap
 
     @pipeline("endless")
     async def endless(_: None, run: Run) -> None:
-        await app.cancel(run.job)
+        await app.jobs.cancel(run.job)
         try:
             await run.step("sleep", asyncio.sleep, 30)
         finally:
@@ -500,13 +489,13 @@ async def test_a_running_handler_is_stopped_with_the_next_heartbeat(app_with: Ap
 
     assert stopped.is_set()
     assert (job.state, job.reason) == (JobState.CANCELLED, "person")
-    assert [each.ending for each in await app.attempts(job.id)] == ["cancelled"]
+    assert [each.ending for each in await app.jobs.attempts(job.id)] == ["cancelled"]
 
 
 async def test_a_job_that_was_asked_to_stop_does_not_come_back(app_with: AppWith) -> None:
     @pipeline("failing", retry=AT_ONCE_AGAIN)
     async def failing(_: None, run: Run) -> None:
-        await app.cancel(run.job)
+        await app.jobs.cancel(run.job)
         raise Broken
 
     app = await app_with(failing)
@@ -518,7 +507,7 @@ async def test_a_job_that_was_asked_to_stop_does_not_come_back(app_with: AppWith
 async def test_a_job_that_is_done_before_it_hears_the_request_has_completed(app_with: AppWith) -> None:
     @pipeline("quick")
     async def quick(_: None, run: Run) -> int:
-        await app.cancel(run.job)
+        await app.jobs.cancel(run.job)
         return 1
 
     app = await app_with(quick)
@@ -622,8 +611,8 @@ async def test_only_pipelines_that_are_known_here_are_taken(app_with: AppWith) -
     done = await app.enqueue(known, None)
 
     assert await drain(app) == 1
-    assert (await app.job(done.id)).state is JobState.COMPLETED
-    assert (await app.job(waiting.id)).state is JobState.QUEUED
+    assert (await app.jobs.get(done.id)).state is JobState.COMPLETED
+    assert (await app.jobs.get(waiting.id)).state is JobState.QUEUED
 
 
 async def test_what_a_worker_did_is_counted(app_with: AppWith) -> None:
@@ -638,10 +627,10 @@ async def test_what_a_worker_did_is_counted(app_with: AppWith) -> None:
     await app.enqueue_many(counted, ["complete", "skip", "fail", "retry"])
 
     assert await drain(app) == 4
-    metrics = await app.metrics("ana")
+    metrics = await app.workers.metrics("ana")
     assert (metrics.jobs_claimed, metrics.jobs_completed, metrics.jobs_failed, metrics.jobs_retried) == (6, 3, 1, 2)
     assert (metrics.jobs_recovered, metrics.stuck_job_count) == (0, 0)
-    assert metrics.as_seed().keys() == {
+    assert compat.figures(metrics).keys() == {
         "jobsClaimed", "jobsCompleted", "jobsFailed", "jobsRetried", "jobsRecovered", "avgJobDurationMs",
         "stuckJobCount",
     }  # fmt: skip
@@ -699,9 +688,9 @@ async def test_a_transaction_whose_connection_is_cut_costs_no_attempt(
     app = await app_with(cut)
     receipt = await app.enqueue(cut, None)
     await drain(app)
-    handed_back = await app.job(receipt.id)
+    handed_back = await app.jobs.get(receipt.id)
     await age(app, receipt.id, seconds=5)
     await drain(app)
 
     assert (handed_back.state, handed_back.reason, handed_back.attempt) == (JobState.QUEUED, "database", 0)
-    assert (await app.job(receipt.id)).state == JobState.COMPLETED
+    assert (await app.jobs.get(receipt.id)).state == JobState.COMPLETED

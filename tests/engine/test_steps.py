@@ -13,9 +13,9 @@ import pytest
 
 from retoma import Job, JobState, Pipeline, Retoma, Retry, Run, SyncRun, fingerprint, pipeline
 from retoma.errors import Conflict, NotFound, StepsFailed, Unstorable
-from retoma.fingerprints import checksum
 from retoma.telemetry.events import CheckpointSetAside, Event, JobLost, StepCompleted, StepRestored
 from retoma.testing import age, drain
+from retoma.values.fingerprints import checksum
 
 AppWith = Callable[..., Awaitable[Retoma]]
 AT_ONCE_AGAIN = Retry(attempts=3, wait=0.0)
@@ -35,7 +35,7 @@ async def ended(app: Retoma, line: Pipeline[Any, Any], input: Any = None, **opti
     """The job, after everything that was ready has run."""
     receipt = await app.enqueue(line, input, **options)
     await drain(app)
-    return await app.job(receipt.id)
+    return await app.jobs.get(receipt.id)
 
 
 def kept(psql: psycopg.Connection) -> list[tuple[Any, ...]]:
@@ -66,7 +66,7 @@ async def test_a_step_that_is_done_is_not_done_again(app_with: AppWith) -> None:
     job = await ended(app, two)
 
     assert (job.state, job.attempt) == (JobState.COMPLETED, 2)
-    assert await app.output(two, job.id) == "onetwo"
+    assert await app.jobs.output(two, job.id) == "onetwo"
     assert done == ["one", "two"]
 
 
@@ -89,7 +89,7 @@ async def test_a_step_of_a_plain_handler_is_not_done_again(app_with: AppWith) ->
     job = await ended(app, two)
 
     assert [name for name, _ in done] == ["one", "two"]
-    assert await app.output(two, job.id) is True, "a step of a plain handler belongs in the handler's own thread"
+    assert await app.jobs.output(two, job.id) is True, "a step of a plain handler belongs in the handler's own thread"
 
 
 async def test_what_is_given_back_has_the_type_of_the_annotation(app_with: AppWith) -> None:
@@ -135,7 +135,7 @@ async def test_any_kind_of_callable_may_be_a_step(app_with: AppWith) -> None:
     job = await ended(app, kinds, 2)
 
     assert job.error is None
-    assert await app.output(kinds, job.id) == [2, 4, 6, 8, 4, 2]
+    assert await app.jobs.output(kinds, job.id) == [2, 4, 6, 8, 4, 2]
 
 
 async def test_a_blocking_step_of_an_async_handler_leaves_the_loop_free(app_with: AppWith) -> None:
@@ -146,7 +146,7 @@ async def test_a_blocking_step_of_an_async_handler_leaves_the_loop_free(app_with
     app = await app_with(blocking)
     job = await ended(app, blocking)
 
-    assert await app.output(blocking, job.id) is True
+    assert await app.jobs.output(blocking, job.id) is True
 
 
 async def test_the_envelope_says_what_a_checkpoint_was_made_of(app_with: AppWith) -> None:
@@ -156,7 +156,7 @@ async def test_the_envelope_says_what_a_checkpoint_was_made_of(app_with: AppWith
 
     app = await app_with(envelope)
     job = await ended(app, envelope)
-    (checkpoint,) = await app.checkpoints(job.id)
+    (checkpoint,) = await app.jobs.checkpoints(job.id)
 
     assert (checkpoint.value, checkpoint.checksum) == ("4", checksum("4"))
     assert checkpoint.input_hash == fingerprint(("four",), {})
@@ -176,7 +176,7 @@ async def test_a_step_that_is_given_other_arguments_later_says_so(app_with: AppW
     app = await app_with(changing)
     job = await ended(app, changing)
 
-    assert await app.output(changing, job.id) == 1
+    assert await app.jobs.output(changing, job.id) == 1
     restored = [(event.step, event.input_changed) for event in heard if isinstance(event, StepRestored)]
     assert restored == [("length", True), ("same", False)]
     assert [event.step for event in heard if isinstance(event, StepCompleted)] == ["length", "same"]
@@ -191,7 +191,7 @@ async def test_a_step_needs_a_name_that_is_a_path(app_with: AppWith) -> None:
     await app.enqueue_many(nameless, ["", "/read", "x" * 201, "nul", "half"])
     await drain(app)
 
-    jobs = await app.jobs()
+    jobs = await app.jobs.find()
     assert [(job.state, job.attempt, job.reason) for job in jobs] == [(JobState.FAILED, 1, "ConfigurationError")] * 5
 
 
@@ -236,7 +236,7 @@ async def test_a_step_that_failed_may_be_tried_again_in_the_same_run(app_with: A
     app = await app_with(lucky)
     job = await ended(app, lucky)
 
-    assert await app.output(lucky, job.id) == 2
+    assert await app.jobs.output(lucky, job.id) == 2
 
 
 async def test_a_step_is_held_to_its_time(app_with: AppWith) -> None:
@@ -293,7 +293,7 @@ async def test_a_damaged_checkpoint_is_set_aside_and_made_again(
     await age(app, receipt, hours=2)
     await drain(app)
 
-    damaged, made, *_ = [each for each in await app.checkpoints(receipt.id) if each.step == "make"]
+    damaged, made, *_ = [each for each in await app.jobs.checkpoints(receipt.id) if each.step == "make"]
     assert damaged.set_aside_at is not None
     assert damaged.reason is not None
     assert "checksum" in damaged.reason
@@ -313,7 +313,7 @@ async def test_the_generation_before_a_damaged_one_is_used(app_with: AppWith, ps
     await age(app, receipt, hours=2)
     await drain(app)
 
-    makes = [each for each in await app.checkpoints(receipt.id) if each.step == "make"]
+    makes = [each for each in await app.jobs.checkpoints(receipt.id) if each.step == "make"]
     assert [(each.generation, each.set_aside_at is None) for each in makes] == [(1, True), (2, False)]
 
 
@@ -334,8 +334,8 @@ async def test_a_checkpoint_whose_type_changed_is_set_aside_and_made_again(app_w
     await age(app, receipt, hours=2)
     await drain(await app_with(newer))
 
-    assert await app.output(newer, receipt.id) == Page(7)
-    before, after = [each for each in await app.checkpoints(receipt.id) if each.step == "make"]
+    assert await app.jobs.output(newer, receipt.id) == Page(7)
+    before, after = [each for each in await app.jobs.checkpoints(receipt.id) if each.step == "make"]
     assert before.reason is not None
     assert "not a Page any more" in before.reason
     assert before.fingerprint != after.fingerprint
@@ -360,7 +360,7 @@ async def test_a_wider_type_still_fits_what_was_saved(app_with: AppWith) -> None
     await age(app, receipt, hours=2)
     await drain(await app_with(newer))
 
-    assert await app.output(newer, receipt.id) == Wider(1, "made")
+    assert await app.jobs.output(newer, receipt.id) == Wider(1, "made")
 
 
 # — values that cannot be kept —
@@ -400,7 +400,7 @@ async def test_a_step_that_gives_what_cannot_be_kept_is_never_paid_twice(app_wit
     await drain(app)
 
     assert sorted(paid) == sorted(UNSTORABLE)
-    for job in await app.jobs():
+    for job in await app.jobs.find():
         assert (job.state, job.attempt, job.reason) == (JobState.FAILED, 1, "Unstorable")
         assert job.error is not None
         assert "what step 'pay'" in job.error
@@ -415,7 +415,7 @@ async def test_an_output_that_cannot_be_kept_fails_at_once(app_with: AppWith) ->
     await app.enqueue_many(unstorable, UNSTORABLE)
     await drain(app)
 
-    jobs = await app.jobs()
+    jobs = await app.jobs.find()
     assert [(job.state, job.attempt, job.reason) for job in jobs] == [(JobState.FAILED, 1, "Unstorable")] * 7
 
 
@@ -433,7 +433,7 @@ async def test_characters_that_postgresql_cannot_hold_are_replaced_for_good(app_
     job = await ended(app, characters)
 
     assert seen == ["a\ufffdb\ufffdc"] * 2, "the first attempt must see what a second one would"
-    assert await app.output(characters, job.id) == seen[0]
+    assert await app.jobs.output(characters, job.id) == seen[0]
 
 
 async def test_one_value_that_cannot_be_kept_leaves_its_neighbours_alone(app_with: AppWith) -> None:
@@ -445,8 +445,8 @@ async def test_one_value_that_cannot_be_kept_leaves_its_neighbours_alone(app_wit
     await app.enqueue_many(neighbours, range(6))
     await drain(app)
 
-    assert [job.state for job in await app.jobs(state="failed")] == [JobState.FAILED]
-    assert len(await app.jobs(state="completed")) == 5
+    assert [job.state for job in await app.jobs.find(state="failed")] == [JobState.FAILED]
+    assert len(await app.jobs.find(state="completed")) == 5
 
 
 # — map —
@@ -471,12 +471,12 @@ async def test_the_siblings_of_a_failed_step_are_finished_and_saved_first(app_wi
     app = await app_with(mapped)
     job = await ended(app, mapped, [3, 2, 1])
 
-    assert await app.output(mapped, job.id) == [30, 20, 10]
+    assert await app.jobs.output(mapped, job.id) == [30, 20, 10]
     assert sorted(done[:2]) == [1, 3]
     assert done[2:] == [2], "only the one that failed is done again"
-    first, second = await app.attempts(job.id)
+    first, second = await app.jobs.attempts(job.id)
     assert (first.reason, second.ending) == ("Broken", "completed")
-    assert {each.step for each in await app.checkpoints(job.id)} == {"price/1", "price/2", "price/3"}
+    assert {each.step for each in await app.jobs.checkpoints(job.id)} == {"price/1", "price/2", "price/3"}
 
 
 async def test_several_failed_steps_of_a_map_are_told_as_one(app_with: AppWith) -> None:
@@ -500,7 +500,7 @@ async def test_several_failed_steps_of_a_map_are_told_as_one(app_with: AppWith) 
 
     assert (job.state, job.reason) == (JobState.FAILED, "StepsFailed")
     assert [(step, str(error)) for step, error in raised[0].failures] == [("price/1", "odd 1"), ("price/3", "odd 3")]
-    assert {each.step for each in await app.checkpoints(job.id)} == {"price/0", "price/2"}
+    assert {each.step for each in await app.jobs.checkpoints(job.id)} == {"price/0", "price/2"}
 
 
 async def test_a_map_runs_so_many_at_once_and_keeps_the_order(app_with: AppWith) -> None:
@@ -521,7 +521,7 @@ async def test_a_map_runs_so_many_at_once_and_keeps_the_order(app_with: AppWith)
     app = await app_with(mapped)
     job = await ended(app, mapped, list(range(20)))
 
-    assert await app.output(mapped, job.id) == list(range(20))
+    assert await app.jobs.output(mapped, job.id) == list(range(20))
     assert most == 3
 
 
@@ -551,7 +551,7 @@ async def test_a_plain_map_also_finishes_the_siblings_first(app_with: AppWith) -
     app = await app_with(mapped)
     job = await ended(app, mapped, [0, 1, 2])
 
-    assert await app.output(mapped, job.id) == [0, 10, 20]
+    assert await app.jobs.output(mapped, job.id) == [0, 10, 20]
     assert done == [0, 1, 2, 1]
 
 
@@ -587,7 +587,7 @@ async def test_rows_and_checkpoint_commit_together(app_with: AppWith, words: Cal
     job = await ended(app, transact, "once")
 
     assert words() == ["once"]
-    assert await app.output(transact, job.id) == "ONCE"
+    assert await app.jobs.output(transact, job.id) == "ONCE"
 
 
 async def test_rows_and_checkpoint_of_a_plain_handler_commit_together(
@@ -604,7 +604,7 @@ async def test_rows_and_checkpoint_of_a_plain_handler_commit_together(
     job = await ended(app, transact, "once")
 
     assert words() == ["once"]
-    assert await app.output(transact, job.id) == "ONCE"
+    assert await app.jobs.output(transact, job.id) == "ONCE"
 
 
 async def test_a_transaction_that_rests_for_too_long_is_ended_and_its_rows_roll_back(
@@ -760,8 +760,8 @@ async def test_a_durable_sleep_gives_up_its_place_and_costs_no_attempt(app_with:
 
     await age(app, job, minutes=2)
     assert await drain(app) == 1
-    assert await app.output(sleeper, job.id) == 1
-    assert [attempt.ending for attempt in await app.attempts(job.id)] == ["postponed", "completed"]
+    assert await app.jobs.output(sleeper, job.id) == 1
+    assert [attempt.ending for attempt in await app.jobs.attempts(job.id)] == ["postponed", "completed"]
 
 
 async def test_a_sleep_that_is_woken_early_goes_on_sleeping(app_with: AppWith, psql: psycopg.Connection) -> None:
@@ -775,7 +775,7 @@ async def test_a_sleep_that_is_woken_early_goes_on_sleeping(app_with: AppWith, p
     psql.execute("update retoma.jobs set run_at = now()")
     await drain(app)
 
-    now = await app.job(job.id)
+    now = await app.jobs.get(job.id)
     assert now.state is JobState.QUEUED
     assert (now.run_at - job.created_at).total_seconds() < 3700, "forty minutes are left, not sixty"
 
@@ -819,20 +819,20 @@ async def test_a_job_waits_without_a_worker_until_it_is_told(
     job = await ended(app, line)
     assert (job.state, job.reason, job.attempt) == (JobState.QUEUED, "waiting", 0)
 
-    assert await app.signal(job.id, "answer", 42) is True
+    assert await app.jobs.signal(job.id, "answer", 42) is True
     await drain(app)
 
-    assert await app.output(line, job.id) == 42
+    assert await app.jobs.output(line, job.id) == 42
 
 
 async def test_a_signal_may_come_before_anybody_waits_for_it(app_with: AppWith) -> None:
     app = await app_with(asker)
     receipt = await app.enqueue(asker, None)
-    await app.signal(receipt.id, "answer", 1)
+    await app.jobs.signal(receipt.id, "answer", 1)
     await drain(app)
 
-    assert await app.output(asker, receipt.id) == 1
-    assert (await app.job(receipt.id)).fence == 1
+    assert await app.jobs.output(asker, receipt.id) == 1
+    assert (await app.jobs.get(receipt.id)).fence == 1
 
 
 async def test_a_signal_that_comes_while_the_handler_gives_up_its_place_wakes_it(app_with: AppWith) -> None:
@@ -842,13 +842,13 @@ async def test_a_signal_that_comes_while_the_handler_gives_up_its_place_wakes_it
             return await run.wait_for("answer", int)
         except BaseException:
             # It has looked, and has not been written down as waiting: the worst moment.
-            await app.signal(run.job, "answer", 7)
+            await app.jobs.signal(run.job, "answer", 7)
             raise
 
     app = await app_with(racer)
     job = await ended(app, racer)
 
-    assert await app.output(racer, job.id) == 7
+    assert await app.jobs.output(racer, job.id) == 7
     assert (job.state, job.attempt) == (JobState.COMPLETED, 1)
 
 
@@ -856,14 +856,14 @@ async def test_waiting_ends_after_its_time_and_not_later_for_being_woken(app_wit
     app = await app_with(asker)
     job = await ended(app, asker, 3600.0)
     await age(app, job, minutes=40)
-    await app.signal(job.id, "something-else")
+    await app.jobs.signal(job.id, "something-else")
     await drain(app)
-    assert (await app.job(job.id)).reason == "waiting"
+    assert (await app.jobs.get(job.id)).reason == "waiting"
 
     await age(app, job, minutes=21)
     await drain(app)
 
-    assert await app.output(asker, job.id) == -1
+    assert await app.jobs.output(asker, job.id) == -1
 
 
 async def test_what_was_heard_once_stays(app_with: AppWith) -> None:
@@ -876,26 +876,26 @@ async def test_what_was_heard_once_stays(app_with: AppWith) -> None:
 
     app = await app_with(hearer)
     receipt = await app.enqueue(hearer, None)
-    assert await app.signal(receipt.id, "answer", 1) is True
-    assert await app.signal(receipt.id, "answer", 2) is False
+    assert await app.jobs.signal(receipt.id, "answer", 1) is True
+    assert await app.jobs.signal(receipt.id, "answer", 2) is False
     await drain(app)
 
-    assert await app.output(hearer, receipt.id) == 1
+    assert await app.jobs.output(hearer, receipt.id) == 1
     with pytest.raises(Conflict, match="hears no more signals"):
-        await app.signal(receipt.id, "late", 1)
+        await app.jobs.signal(receipt.id, "late", 1)
     with pytest.raises(NotFound):
-        await app.signal(receipt.id + 1, "answer", 1)
+        await app.jobs.signal(receipt.id + 1, "answer", 1)
     with pytest.raises(Unstorable):
-        await app.signal((await app.enqueue(hearer, None)).id, "answer", float("nan"))
+        await app.jobs.signal((await app.enqueue(hearer, None)).id, "answer", float("nan"))
 
 
 async def test_a_signal_of_the_wrong_type_is_told_and_pays_nothing_twice(app_with: AppWith) -> None:
     app = await app_with(asker)
     receipt = await app.enqueue(asker, None, attempts=3)
-    await app.signal(receipt.id, "answer", "forty-two")
+    await app.jobs.signal(receipt.id, "answer", "forty-two")
     await drain(app)
 
-    job = await app.job(receipt.id)
+    job = await app.jobs.get(receipt.id)
     assert (job.state, job.reason, job.attempt) == (JobState.FAILED, "rejected", 1)
     assert job.error is not None
     assert "signalled under 'answer'" in job.error

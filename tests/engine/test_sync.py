@@ -44,7 +44,7 @@ def public(door: type) -> dict[str, Any]:
 def test_both_doors_have_the_same_words_with_the_same_parameters() -> None:
     ours, theirs = public(Retoma), public(retoma.Retoma)
 
-    assert theirs.keys() - ours.keys() == {"worker"}
+    assert theirs.keys() - ours.keys() == {"worker", "ask", "embed", "call"}
     assert ours.keys() - theirs.keys() == set()
     for name, method in ours.items():
         if callable(method):
@@ -68,14 +68,14 @@ async def test_a_job_is_queued_worked_on_and_read(app: Retoma) -> None:
     many = app.enqueue_many(note, (text for text in ["a", "b"]))
 
     assert await work(app) == 3
-    assert app.wait(receipt.id, timeout=5).state is JobState.COMPLETED
-    assert app.output(note, receipt.id) == "HELLO"
-    assert [job.id for job in app.jobs(state="completed")] == [many[1].id, many[0].id, receipt.id]
-    assert [each.ending for each in app.attempts(receipt.id)] == ["completed"]
-    assert [each.value for each in app.checkpoints(receipt.id)] == ['"HELLO"']
-    assert app.metrics(app.settings.worker_label).jobs_completed == 3
-    assert [each.alive for each in app.workers(gone=True)] == [False]
-    assert app.workers() == []
+    assert app.jobs.wait(receipt.id, timeout=5).state is JobState.COMPLETED
+    assert app.jobs.output(note, receipt.id) == "HELLO"
+    assert [job.id for job in app.jobs.find(state="completed")] == [many[1].id, many[0].id, receipt.id]
+    assert [each.ending for each in app.jobs.attempts(receipt.id)] == ["completed"]
+    assert [each.value for each in app.jobs.checkpoints(receipt.id)] == ['"HELLO"']
+    assert app.workers.metrics(app.settings.worker_label).jobs_completed == 3
+    assert [each.alive for each in app.workers.all(gone=True)] == [False]
+    assert app.workers.all() == []
     assert [job.id for job in app.fetch(jobs.one(receipt.id))] == [receipt.id]
 
 
@@ -83,46 +83,46 @@ async def test_what_can_be_asked_of_a_job_can_be_asked_here(app: Retoma) -> None
     asking = app.enqueue(note, "ask")
     failing = app.enqueue(note, "fail")
     cancelled = app.enqueue(note, "a")
-    assert app.cancel(cancelled.id, reason="no").reason == "no"
+    assert app.jobs.cancel(cancelled.id, reason="no").reason == "no"
     await work(app)
 
-    assert app.signal(asking.id, "answer", "yes") is True
-    assert app.retry(failing.id, attempts=2).max_attempts == 3
-    assert app.restart(cancelled.id).state is JobState.QUEUED
+    assert app.jobs.signal(asking.id, "answer", "yes") is True
+    assert app.jobs.retry(failing.id, attempts=2).max_attempts == 3
+    assert app.jobs.restart(cancelled.id).state is JobState.QUEUED
     await work(app)
-    assert app.output(note, asking.id) == "yes"
-    assert [job.id for job in app.jobs(state="failed")] == [failing.id]
+    assert app.jobs.output(note, asking.id) == "yes"
+    assert [job.id for job in app.jobs.find(state="failed")] == [failing.id]
 
     await age(app, failing, days=40)
-    assert app.prune() == 1
-    assert app.prune(timedelta(0)) == 2
-    assert app.recover() == []
+    assert app.system.prune() == 1
+    assert app.system.prune(timedelta(0)) == 2
+    assert app.jobs.recover() == []
 
 
 async def test_queues_and_lanes_obey_here(app: Retoma) -> None:
-    app.pause_queue("note", reason="a fire")
-    app.limit_lane("note", "ana", at_once=1)
+    app.queues.pause("note", reason="a fire")
+    app.queues.limit_lane("note", "ana", at_once=1)
     app.enqueue(note, "a", lane="ana")
     assert await work(app) == 0
-    assert [(each.name, each.waiting, each.paused_reason) for each in app.queues()] == [("note", 1, "a fire")]
+    assert [(each.name, each.waiting, each.paused_reason) for each in app.queues.all()] == [("note", 1, "a fire")]
 
-    app.resume_queue("note")
+    app.queues.resume("note")
     assert await work(app) == 1
     with pytest.raises(ConfigurationError, match="at least 1"):
-        app.limit_lane("note", "ana", at_once=0)
+        app.queues.limit_lane("note", "ana", at_once=0)
 
 
 def test_schedules_are_kept_here(app: Retoma) -> None:
-    schedule = app.schedule(note, "tick", name="daily", cron="0 4 * * *", zone="America/Sao_Paulo")
+    schedule = app.schedules.put(note, "tick", name="daily", cron="0 4 * * *", zone="America/Sao_Paulo")
 
     assert schedule.next_run_at > schedule.now
-    assert app.run_schedule("daily") == app.jobs()[0].id
-    app.pause_schedule("daily")
-    assert app.schedules()[0].paused_at is not None
-    assert app.resume_schedule("daily").paused_at is None
-    app.remove_schedule("daily")
-    assert app.schedules() == []
-    for ask in (app.pause_schedule, app.resume_schedule, app.remove_schedule, app.run_schedule):
+    assert app.schedules.run("daily") == app.jobs.find()[0].id
+    app.schedules.pause("daily")
+    assert app.schedules.all()[0].paused_at is not None
+    assert app.schedules.resume("daily").paused_at is None
+    app.schedules.remove("daily")
+    assert app.schedules.all() == []
+    for ask in (app.schedules.pause, app.schedules.resume, app.schedules.remove, app.schedules.run):
         with pytest.raises(NotFound, match="no schedule 'daily'"):
             ask("daily")
 
@@ -133,12 +133,12 @@ def test_our_own_transaction_takes_the_job_along(app: Retoma, psql: psycopg.Conn
         connection.execute("insert into documents values ('a')")
         app.enqueue(note, "a", conn=connection)
         raise RuntimeError
-    assert app.jobs() == []
+    assert app.jobs.find() == []
 
     with app.transaction() as connection:
         connection.execute("insert into documents values ('a')")
         app.enqueue(note, "a", conn=connection)
-    assert len(app.jobs()) == 1
+    assert len(app.jobs.find()) == 1
 
 
 def test_errors_are_the_same_here(app: Retoma) -> None:
@@ -146,11 +146,11 @@ def test_errors_are_the_same_here(app: Retoma) -> None:
     with pytest.raises(KeyTaken):
         app.enqueue(note, "b", key="k", if_taken="raise")
     with pytest.raises(NotFound):
-        app.job(receipt.id + 1)
+        app.jobs.get(receipt.id + 1)
     with pytest.raises(Conflict):
-        app.restart(receipt.id)
+        app.jobs.restart(receipt.id)
     with pytest.raises(TimeoutError):
-        app.wait(receipt.id, timeout=0.02, every=0.01)
+        app.jobs.wait(receipt.id, timeout=0.02, every=0.01)
 
 
 def test_many_threads_share_one_app(app: Retoma) -> None:
@@ -163,7 +163,7 @@ def test_many_threads_share_one_app(app: Retoma) -> None:
     for thread in threads:
         thread.join()
 
-    assert len(app.jobs(limit=100)) == 20
+    assert len(app.jobs.find(limit=100)) == 20
 
 
 def test_a_hint_that_would_come_too_soon_after_the_last_comes_later(app: Retoma, database_url: str) -> None:
@@ -181,7 +181,7 @@ def test_an_app_that_was_closed_before_a_late_hint_sends_the_next(settings: Sett
         for text in ("a", "b"):
             app.enqueue(note, text)
     with app, psycopg.connect(database_url, autocommit=True) as ear:
-        app.front.hint_due("note")
+        app.registry.hint_due("note")
         ear.execute("listen retoma")
         app.enqueue(note, "c")
 
@@ -192,7 +192,7 @@ def test_an_app_that_is_not_open_says_so(settings: Settings) -> None:
     app = Retoma(settings=settings)
 
     with pytest.raises(ConfigurationError, match="not open") as caught:
-        app.job(1)
+        app.jobs.get(1)
     assert "with app" in caught.value.next
 
 
@@ -201,12 +201,12 @@ def test_an_app_may_be_opened_twice_and_closed_twice(settings: Settings) -> None
     with app:
         with app:
             receipt = app.enqueue(note, "a")
-        assert app.job(receipt.id).state is JobState.QUEUED
+        assert app.jobs.get(receipt.id).state is JobState.QUEUED
 
     with pytest.raises(ConfigurationError):
-        app.job(receipt.id)
+        app.jobs.get(receipt.id)
     with app:
-        assert app.job(receipt.id).state is JobState.QUEUED
+        assert app.jobs.get(receipt.id).state is JobState.QUEUED
 
 
 def test_a_database_without_tables_is_told_and_upgraded_when_asked(empty_database_url: str) -> None:

@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from retoma import JobState, Postpone, Reject, Retoma, Retry, Review, Run, Settings, Skip, SyncRun, isolated, pipeline
-from retoma.errors import ConfigurationError, NotFound, RetomaError
+from retoma.errors import ConfigurationError, Conflict, NotFound, RetomaError
 from retoma.testing import age, crash, drain, rehearse
 
 AppWith = Callable[..., Awaitable[Retoma]]
@@ -253,8 +253,8 @@ async def test_draining_runs_everything_that_is_ready_and_says_how_many_ended(se
     assert await drain(app) == 3, "it opens the app by itself"
     assert await drain(app) == 0
     async with app:
-        assert await app.output(double, receipts[1].id) == 4
-        assert [each.alive for each in await app.workers(gone=True)] == [False, False]
+        assert await app.jobs.output(double, receipts[1].id) == 4
+        assert [each.alive for each in await app.workers.all(gone=True)] == [False, False]
 
 
 async def test_what_a_handler_enqueues_is_drained_too(app_with: AppWith) -> None:
@@ -280,7 +280,7 @@ async def test_a_drain_that_is_broken_off_gives_its_jobs_back(app_with: AppWith)
         async with asyncio.timeout(0.3):
             await drain(app)
 
-    job = await app.job(receipt.id)
+    job = await app.jobs.get(receipt.id)
     assert (job.state, job.attempt) == (JobState.QUEUED, 0)
 
 
@@ -295,9 +295,9 @@ async def test_an_app_without_pipelines_has_nothing_to_drain(app_with: AppWith) 
 async def test_time_passes_for_one_job_only(app_with: AppWith) -> None:
     app = await app_with(double)
     old, young = await app.enqueue_many(double, [1, 2], delay=3600, expires=7200.0)
-    before = [await app.job(receipt.id) for receipt in (old, young)]
+    before = [await app.jobs.get(receipt.id) for receipt in (old, young)]
     await age(app, old, minutes=30, seconds=30)
-    now = [await app.job(receipt.id) for receipt in (old, young)]
+    now = [await app.jobs.get(receipt.id) for receipt in (old, young)]
 
     for moment in ("run_at", "created_at", "expires_at"):
         assert (getattr(before[0], moment) - getattr(now[0], moment)).total_seconds() == 1830
@@ -311,7 +311,7 @@ async def test_an_app_or_any_connection_will_do(app_with: AppWith, psql: psycopg
     receipt = await app.enqueue(double, 1, delay=3600)
     await age(psql, receipt.id, minutes=20)
     async with await psycopg.AsyncConnection.connect(database_url) as connection:
-        await age(connection, await app.job(receipt.id), minutes=20)
+        await age(connection, await app.jobs.get(receipt.id), minutes=20)
     assert await drain(app) == 0
     await age(app, minutes=21)
 
@@ -325,9 +325,9 @@ async def test_a_worker_that_has_been_silent_for_so_long_loses_its_job(app_with:
     async def held(_: None, run: Run) -> int:
         if run.attempt == 1:
             await age(app, run.job, seconds=30)
-            seen.append([each.id for each in await app.recover()])
+            seen.append([each.id for each in await app.jobs.recover()])
             await age(app, run.job, seconds=31)
-            seen.append([each.id for each in await app.recover()])
+            seen.append([each.id for each in await app.jobs.recover()])
         return run.attempt
 
     app = await app_with(held, lease_seconds=60.0)
@@ -336,8 +336,41 @@ async def test_a_worker_that_has_been_silent_for_so_long_loses_its_job(app_with:
     await drain(app)
 
     assert seen == [[], [receipt.id]]
-    assert await app.output(held, receipt.id) == 2
-    assert [each.ending for each in await app.attempts(receipt.id)] == ["lost", "completed"]
+    assert await app.jobs.output(held, receipt.id) == 2
+    assert [each.ending for each in await app.jobs.attempts(receipt.id)] == ["lost", "completed"]
+
+
+async def test_a_worker_that_is_alive_keeps_its_job(app_with: AppWith, psql: psycopg.Connection) -> None:
+    app = await app_with(hold := pipeline("hold")(_hold))
+    job = await app.enqueue(hold, None)
+    psql.execute("update retoma.jobs set run_at = now() where id = %s", (job.id,))
+    worker = psql.execute(
+        "insert into retoma.workers (label, host, pid, version, queues, pipelines, at_once, lease_seconds, hint,"
+        " lease_expires_at) values ('w', 'h', 1, '0', '{hold}', '{hold}', 1, 60, 4712, now() + interval '1 min')"
+        " returning id"
+    ).fetchone()
+    assert worker is not None
+    psql.execute(
+        "update retoma.jobs set state = 'running', worker_id = %s, claimed_at = now() where id = %s",
+        (worker[0], job.id),
+    )
+    lease = "select lease_expires_at from retoma.workers"
+    before = psql.execute(lease).fetchone()
+
+    psql.execute("select pg_advisory_lock_shared(4712)")
+    with pytest.raises(Conflict, match=f"Job {job.id} is in the hands of a worker that is alive"):
+        await age(app, job, minutes=2)
+    with pytest.raises(Conflict):
+        await age(app, minutes=2)
+    assert psql.execute(lease).fetchone() == before
+
+    psql.execute("select pg_advisory_unlock_shared(4712)")  # as when it is killed
+    await age(app, job, minutes=2)
+    assert psql.execute(lease).fetchone() != before
+
+
+async def _hold(_: None, run: Run) -> None:
+    raise AssertionError(run)
 
 
 # — crash —
@@ -350,7 +383,7 @@ def program_at(database_url: str, settings: Settings) -> Retoma:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     app: Retoma = module.app
-    app.front.settings = settings.model_copy(update={"database_url": database_url})
+    app.registry.settings = settings.model_copy(update={"database_url": database_url})
     return app
 
 
@@ -360,19 +393,19 @@ async def test_a_worker_killed_in_the_middle_loses_and_repeats_nothing(
 ) -> None:
     psql.execute("create table effects (job bigint, step text, at timestamptz default clock_timestamp())")
     app = program_at(database_url, settings)
-    line = app.front.pipelines["two-steps"]
+    line = app.registry.pipelines["two-steps"]
     async with app:
         await app.enqueue_many(line, range(30))
         ended = await crash(app, after=5, at_once=4, reference=f"{PROGRAM}:app")
-        running = await app.jobs(state="running")
+        running = await app.jobs.find(state="running")
 
         assert ended >= 5
         assert running, "it was killed with jobs in its hands"
-        assert await app.recover() == [], "their lease is not over"
+        assert await app.jobs.recover() == [], "their lease is not over"
 
         await age(app, minutes=2)
         assert await drain(app) >= 30 - ended - 8
-        assert {job.state for job in await app.jobs()} == {JobState.COMPLETED}
+        assert {job.state for job in await app.jobs.find()} == {JobState.COMPLETED}
 
     effects = psql.execute("select job, step, count(*) from effects group by 1, 2").fetchall()
     assert len(effects) == 60
@@ -392,8 +425,8 @@ async def test_a_crash_may_wait_for_steps_and_says_when_it_cannot_happen(
         with pytest.raises(RetomaError, match="All jobs ended before"):
             await crash(app, after=1, reference=here)
 
-        receipt = await app.enqueue(app.front.pipelines["two-steps"], 1)
+        receipt = await app.enqueue(app.registry.pipelines["two-steps"], 1)
         with pytest.raises(RetomaError, match="ended by itself: There is no file"):
             await crash(app, after=1, reference=f"{tmp_path}/nothing.py:app")
         await crash(app, steps=1, reference=here)
-        assert [each.step for each in await app.checkpoints(receipt.id)][:1] == ["one"]
+        assert [each.step for each in await app.jobs.checkpoints(receipt.id)][:1] == ["one"]

@@ -20,6 +20,7 @@ SAID = Extraction(
     tables=[Table(rows=[["a", "b"], ["1", ""]], page=2)],
     fields=[Field(name="Valor", value="R$ 7", confidence=0.5, page=1)],
     outline=[("Contrato", 1)],
+    headings=[(1, "Contrato", 0)],
     reader="prebuilt-layout",
     raw='{"status": "succeeded"}',
     usage=Usage(units=2),
@@ -82,11 +83,11 @@ def calls(psql: psycopg.Connection, columns: str) -> list[Any]:
 async def test_an_equal_file_is_read_once_and_comes_back_whole(app_with: Any, psql: psycopg.Connection) -> None:
     reader = Reader()
     app = await app_with(read, providers={Extractor: reader})
-    await app.set_price("azure-documents", "prebuilt-layout", unit=Decimal("0.01"))
+    await app.calls.set_price("azure-documents", "prebuilt-layout", unit=Decimal("0.01"))
     jobs = [await app.enqueue(read, name) for name in ("abc.pdf", "abc.copy")]
     await drain(app, at_once=1)
 
-    first, again = [await app.output(read, job.id) for job in jobs]
+    first, again = [await app.jobs.output(read, job.id) for job in jobs]
     assert reader.asked == ["abc.pdf as pdf"]
     assert first == replace(SAID, raw=None), "pages, tables, fields, outline, and what it took"
     assert again == replace(first, usage=Usage(cost=Decimal(0))), "the store asks for nothing"
@@ -112,7 +113,7 @@ async def test_what_this_machine_reads_is_a_step_and_not_a_call(app_with: Any, p
     job = await app.enqueue(read, "abc.pdf")
     await drain(app)
 
-    assert (await app.output(read, job.id)).text == "Contrato\nnº 7\fFim"
+    assert (await app.jobs.output(read, job.id)).text == "Contrato\nnº 7\fFim"
     assert psql.execute("select step from retoma.checkpoints").fetchall() == [("read",)]
     assert calls(psql, "id") == []
 
@@ -128,7 +129,7 @@ async def test_a_paid_page_that_postgresql_cannot_hold_is_kept_all_the_same(
     await drain(app)
 
     assert calls(psql, "state") == [("answered",)]
-    assert len((await app.output(read, job.id)).text) == len(page)
+    assert len((await app.jobs.output(read, job.id)).text) == len(page)
 
 
 async def test_a_price_survives_to_the_cent_and_a_search_is_made_anew_unless_told_otherwise(
@@ -139,7 +140,7 @@ async def test_a_price_survives_to_the_cent_and_a_search_is_made_anew_unless_tol
     jobs = [await app.enqueue(price, query) for query in ("uno", "uno", "old uno", "old uno")]
     await drain(app, at_once=1)
 
-    found = [await app.output(price, job.id) for job in jobs]
+    found = [await app.jobs.output(price, job.id) for job in jobs]
     assert shops.asked == ["uno", "uno", "old uno"]
     assert {offers.offers[0].price for offers in found} == {Decimal("19990.10")}
     assert {offers.raw for offers in found} == {SOLD.raw}
@@ -150,10 +151,10 @@ async def test_a_budget_asks_for_the_price_of_a_unit_but_not_of_what_is_free(app
     for bills, ending in ((True, JobState.FAILED), (False, JobState.COMPLETED)):
         shops: Any = Shops()
         shops.bills = bills
-        app = await app_with(price, providers={PriceSearch: shops})
+        app = await app_with(price, providers={PriceSearch: shops}, unknown_price="refuse")
         await app.batch(price, ["uno"], name=f"bills {bills}", budget=Decimal(1))
         await drain(app)
-        [job] = await app.jobs(pipeline="price", state=ending)
+        [job] = await app.jobs.find(pipeline="price", state=ending)
         assert job.state is ending
         assert bills == ("nobody knows what serpapi/search costs" in (job.error or ""))
 
@@ -165,6 +166,6 @@ async def test_a_plain_handler_and_a_rehearsal_use_the_same_words(app_with: Any)
     await drain(app)
     rehearsed = await rehearse(read_plainly, "abc.pdf", extractor=reader, prices=shops)
 
-    assert rehearsed.output == await app.output(read_plainly, job.id) == "Contrato\nnº 7\fFim 19990.10"
+    assert rehearsed.output == await app.jobs.output(read_plainly, job.id) == "Contrato\nnº 7\fFim 19990.10"
     assert json.dumps(rehearsed.checkpoints["search"]["offers"][0]["price"]) == '"19990.10"'
     assert (len(reader.asked), len(shops.asked)) == (2, 2)

@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -29,7 +30,7 @@ def test_everyone_looks_down_never_up() -> None:
 def test_a_stray_import_upstairs_is_noticed(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "src", tmp_path / "src")
     with (tmp_path / "src/retoma/errors.py").open("a") as ground_floor:
-        ground_floor.write("\nimport retoma.app\n")
+        ground_floor.write("\nimport retoma.app.retoma\n")
 
     checked = lint_imports(tmp_path / "src")
 
@@ -45,3 +46,14 @@ def test_a_module_without_a_floor_is_noticed(tmp_path: Path) -> None:
 
     assert checked.returncode == 1, checked.stdout + checked.stderr
     assert "retoma.somewhere" in checked.stdout
+
+
+def test_the_house_can_be_read_from_its_folders() -> None:
+    entries = [each.name for each in (ROOT / "src/retoma").iterdir() if each.name != "__pycache__"]
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"][
+        "contracts"
+    ]
+    layers = next(each["layers"] for each in contracts if each["type"] == "layers")
+
+    assert len(entries) <= 26
+    assert len(layers) <= 16

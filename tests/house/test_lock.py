@@ -17,7 +17,7 @@ RUN = [
     *PROJECT["project"]["optional-dependencies"]["embedded"],
     *PROJECT["build-system"]["requires"],
 ]
-ALL = [*RUN, *PROJECT["dependency-groups"]["test"], *PROJECT["dependency-groups"]["lint"]]
+ALL = [*RUN, *(each for group in PROJECT["dependency-groups"].values() for each in group)]
 
 
 def locked(file: str) -> dict[str, Version]:

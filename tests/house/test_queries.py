@@ -1,13 +1,17 @@
 """The SQL room: every block has its function, every function its block, and PostgreSQL accepts them all."""
 
 import ast
+import importlib
+import inspect
 import re
 from collections import Counter
 from pathlib import Path
+from types import ModuleType
+from typing import NamedTuple
 
 import psycopg
 
-from retoma.query import load, numbered
+from retoma.store.query import load, numbered
 
 SOURCE = Path(__file__).parents[2] / "src"
 SHARED = sorted(SOURCE.glob("retoma/**/queries/shared.sql"))
@@ -87,6 +91,70 @@ def test_each_block_has_one_function_of_its_name_and_each_function_its_block() -
         ]
 
     assert not complaints, "\n".join(complaints)
+
+
+class Row(NamedTuple):
+    """What a row of a block becomes: the names of its parts, and how many of them must be there."""
+
+    names: list[str]
+    needed: int
+
+
+def rows_of(module: Path) -> dict[str, list[Row]]:
+    """What each ``Query(SQL["block"], row)`` of *module* makes of its rows; those that take one value are left out."""
+    loaded = importlib.import_module(".".join(module.with_suffix("").relative_to(SOURCE).parts))
+    found: dict[str, list[Row]] = {}
+    for function in ast.parse(module.read_text(encoding="utf-8")).body:
+        if not isinstance(function, ast.FunctionDef):
+            continue
+        inner = {each.name: each for each in ast.walk(function) if isinstance(each, ast.FunctionDef)}
+        for node in ast.walk(function):
+            match node:
+                case ast.Call(
+                    func=ast.Name(id="Query"), args=[ast.Subscript(slice=ast.Constant(value=str(block))), row, *_]
+                ):
+                    found.setdefault(block, []).append(_row(loaded, inner, row))
+    return found
+
+
+def _row(module: ModuleType, inner: dict[str, ast.FunctionDef], row: ast.expr) -> Row:
+    match row:
+        case ast.Lambda(args=args):
+            names = [each.arg for each in args.args]
+            return Row(names, len(names))
+        case ast.Name(id=name) if name in inner:
+            names = [each.arg for each in inner[name].args.args]
+            return Row(names, len(names) - len(inner[name].args.defaults))
+        case ast.Name(id=name):
+            made = getattr(module, name, None)
+            if made is None or not callable(made):
+                return Row([], 1)  # a type of one value, such as int
+            taken = list(inspect.signature(made).parameters.values())
+            named = [each for each in taken if each.kind is each.POSITIONAL_OR_KEYWORD]
+            return Row([each.name for each in named], sum(each.default is each.empty for each in named))
+    raise AssertionError(f"What a row becomes is a name or a lambda, not {ast.unparse(row)}.")
+
+
+def test_the_columns_of_every_block_are_called_as_the_fields_they_become(database_url: str) -> None:
+    """Rows become values by position, so a column in the wrong place would be a wrong value without an error."""
+    wrong, compared = [], 0
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        for file in FILES:
+            known = rows_of(file.parents[1] / f"{file.stem}.py")
+            for name, sql in load(".".join(file.parent.relative_to(SOURCE).parts), file.name).items():
+                connection.pgconn.prepare(b"", numbered(sql)[0].encode())
+                told = connection.pgconn.describe_prepared(b"")
+                columns = [(told.fname(place) or b"").decode() for place in range(told.nfields)]
+                for row in known.get(name, ()):
+                    if len(columns) < 2 or len(row.names) < 2:
+                        continue
+                    compared += 1
+                    fields = [each.strip("_") for each in row.names]
+                    if columns[: len(fields)] != fields[: len(columns)] or len(columns) < row.needed:
+                        wrong.append(f"{short(file)}: {name}: {columns} become {fields}")
+
+    assert compared > 100
+    assert not wrong, "\n".join(wrong)
 
 
 def test_postgresql_prepares_every_block(database_url: str) -> None:

@@ -8,7 +8,7 @@ import pytest
 from pydantic import AliasChoices
 
 import retoma.cli
-from retoma.settings import Settings
+from retoma.system.settings import Settings
 
 REFERENCE = Path(__file__).parents[2] / "docs/reference"
 

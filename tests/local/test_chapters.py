@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from retoma.bench.evaluation import labelled
 from retoma.providers import Extraction, Page
-from retoma.providers.local import labelled
 from retoma.providers.local.chapters import find_chapters
 from retoma.providers.local.headings import read_title
 

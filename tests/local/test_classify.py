@@ -4,8 +4,9 @@ import asyncio
 
 import pytest
 
+from retoma.bench.evaluation import accuracy, labelled
 from retoma.providers import Classifier, Label, ProviderTimeout, RequestRejected
-from retoma.providers.local import LocalClassifier, accuracy, labelled
+from retoma.providers.local import LocalClassifier
 from retoma.providers.local.classify import CALIBRATIONS
 from retoma.providers.local.encoder import Lexical, Universal
 

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from retoma.bench.evaluation import labelled
 from retoma.providers import Embedder, ProviderTimeout, RequestRejected
-from retoma.providers.local import LocalEmbedder, labelled
+from retoma.providers.local import LocalEmbedder
 from retoma.providers.local.embed import PIECE_WORDS, pieces
 from retoma.providers.local.encoder import Encoder, Lexical, Universal
 

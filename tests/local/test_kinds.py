@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from retoma.providers.local import DocumentUnreadable, detect, samples
+from retoma.bench.evaluation import samples
+from retoma.providers.local import DocumentUnreadable, detect
 from retoma.providers.local.kinds import decode, delimiter
 
 TEXT = "Pelo presente instrumento, as partes ajustam o seguinte.\nCláusula primeira: do objeto."

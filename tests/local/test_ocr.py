@@ -10,9 +10,10 @@ from pathlib import Path
 import pikepdf
 import pytest
 
+from retoma.bench.evaluation import samples
+from retoma.bench.evaluation.accuracy import character_errors
 from retoma.isolate import configure, shutdown
-from retoma.providers.local import LocalExtractor, samples
-from retoma.providers.local.accuracy import character_errors
+from retoma.providers.local import LocalExtractor
 from retoma.providers.local.errors import OcrUnavailable
 
 pypdfium2 = pytest.importorskip("pypdfium2")

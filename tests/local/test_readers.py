@@ -13,11 +13,12 @@ import pytest
 from docx.oxml import parse_xml
 from docx.oxml.ns import nsdecls
 
+from retoma.bench.evaluation import labelled, samples
+from retoma.bench.evaluation.accuracy import words_right
 from retoma.errors import ConfigurationError
 from retoma.isolate import configure, shutdown
 from retoma.providers import Extraction, Extractor
-from retoma.providers.local import LocalExtractor, labelled, samples
-from retoma.providers.local.accuracy import words_right
+from retoma.providers.local import LocalExtractor
 from retoma.providers.local.errors import DocumentEncrypted, TypeMismatch
 
 pytestmark = pytest.mark.timeout(180)
@@ -146,7 +147,7 @@ async def test_a_docx_is_read_in_order_with_headings_and_tables(tmp_path: Path) 
     lines = [line for line in reading.text.split("\n") if line]
     assert lines[1:6] == ["Capítulo 1 – Objeto", "Antes da tabela.", "Mês | Valor", "Maio | R$ 10", "Depois da tabela."]
     assert [title for title, _ in reading.outline] == ["Capítulo 1 – Objeto", "Capítulo 2 – Prazo"]
-    assert reading.tables[0].rows == (("Mês", "Valor"), ("Maio", "R$ 10"))
+    assert reading.tables[0].rows == [["Mês", "Valor"], ["Maio", "R$ 10"]]
 
 
 async def test_what_stands_in_a_content_control_of_a_docx_is_read_and_what_was_deleted_is_not(tmp_path: Path) -> None:
@@ -181,7 +182,7 @@ async def test_each_sheet_is_a_page_and_a_table(tmp_path: Path) -> None:
     reading = await read(buffer.getvalue(), "xlsx", tmp_path)
 
     assert reading.pages[0].text == "Despesas\n\nData | Valor\n2026-01-21 | 12"
-    assert reading.tables[0].rows == (("Data", "Valor"), ("2026-01-21", "12"))
+    assert reading.tables[0].rows == [["Data", "Valor"], ["2026-01-21", "12"]]
     assert len(reading.pages) == 2
 
 
@@ -206,8 +207,8 @@ linha 2</pre><script>alert(1)</script></body></html>"""
         "Título", "", "Parte um", "", "Olá, mundo!", "", "um", "dois", "", "a | b", "1 | 2", "", "Parte dois", "",
         "linha 1", "linha 2",
     ]  # fmt: skip
-    assert reading.outline == (("Parte um", 1), ("Parte dois", 1))
-    assert reading.tables[0].rows == (("a", "b"), ("1", "2"))
+    assert reading.outline == [("Parte um", 1), ("Parte dois", 1)]
+    assert reading.tables[0].rows == [["a", "b"], ["1", "2"]]
 
 
 async def test_a_page_is_decoded_as_it_says_itself(tmp_path: Path) -> None:
@@ -219,7 +220,7 @@ async def test_a_page_is_decoded_as_it_says_itself(tmp_path: Path) -> None:
 async def test_a_csv_keeps_its_text_and_gives_its_rows(tmp_path: Path) -> None:
     reading = await read('nome;obs\n"Ana";"a; b"\nRui;"c\nd"\n'.encode("utf-16"), "csv", tmp_path)
 
-    assert reading.tables[0].rows == (("nome", "obs"), ("Ana", "a; b"), ("Rui", "c\nd"))
+    assert reading.tables[0].rows == [["nome", "obs"], ["Ana", "a; b"], ["Rui", "c\nd"]]
     assert reading.text.startswith("nome;obs\n")
 
 

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from retoma.bench.evaluation import labelled
 from retoma.providers import Extraction, Page, ProviderTimeout, RequestRejected
-from retoma.providers.local import LocalSummarizer, labelled
+from retoma.providers.local import LocalSummarizer
 from retoma.providers.local.chapters import chunks_of
 from retoma.providers.local.encoder import Lexical
 from retoma.providers.local.sentences import language_of, sentences

@@ -5,9 +5,9 @@ from __future__ import annotations
 import psycopg
 import pytest
 
-from retoma.database import Database, fetch
 from retoma.pipelines import vectors
 from retoma.pipelines.vectors import Extension
+from retoma.postgres.database import Database, fetch
 
 
 class TestExtension:

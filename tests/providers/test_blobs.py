@@ -112,6 +112,19 @@ async def test_what_is_put_is_what_is_read(store: BlobStore, parts: list[bytes])
     assert await content_of(store, "documents/3f/report.pdf") == whole
 
 
+@pytest.mark.parametrize(
+    ("start", "length"), [(0, 1), (0, None), (5, 10), (MEGABYTE - 3, 7), (MEGABYTE, MEGABYTE), (2 * MEGABYTE + 5, None)]
+)
+async def test_a_part_of_a_blob_is_read_alone(store: BlobStore, start: int, length: int | None) -> None:
+    whole = bytes(number % 251 for number in range(2 * MEGABYTE + 10))
+    await store.put("a", pieces(whole))
+
+    async with store.open("a", start=start, length=length) as content:
+        read = b"".join([piece async for piece in content])
+
+    assert read == whole[start : None if length is None else start + length]
+
+
 async def test_a_blob_is_there_until_it_is_deleted(store: BlobStore) -> None:
     assert not await store.exists("a")
     await store.put("a", pieces(b"1"))

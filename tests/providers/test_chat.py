@@ -239,10 +239,9 @@ async def test_calls_of_tools_are_in_the_body(openai: OpenAIChat, services: Serv
     [
         {**completed("x"), "choices": []},
         completed(42),  # type: ignore[arg-type]
-        {**completed("x"), "usage": {"prompt_tokens": "many"}},
         {**completed("x"), "choices": [None]},
     ],
-    ids=["no choices", "content is a number", "tokens are a word", "a choice is nothing"],
+    ids=["no choices", "content is a number", "a choice is nothing"],
 )
 async def test_an_answer_that_is_not_one_keeps_what_was_paid(
     openai: OpenAIChat, services: Served, body: dict[str, Any]
@@ -254,6 +253,17 @@ async def test_an_answer_that_is_not_one_keeps_what_was_paid(
 
     assert caught.value.paid is True
     assert json.loads(caught.value.raw or "") == body
+
+
+@pytest.mark.parametrize("usage", [None, {}, [], "much", {"prompt_tokens": "many"}, {"prompt_tokens": None}, 7])
+async def test_an_answer_that_was_paid_is_kept_whatever_its_usage_says(
+    openai: OpenAIChat, services: Served, usage: object
+) -> None:
+    instead(services, {**completed("x"), "usage": usage})
+
+    answer = await openai.chat(HELLO, timeout=10)
+
+    assert (answer.text, answer.usage.reported) == ("x", False)
 
 
 @pytest.mark.parametrize("code", ["insufficient_quota", "billing_hard_limit_reached"])
@@ -427,7 +437,7 @@ async def test_anthropic_is_asked_in_its_own_words(anthropic: AnthropicChat, ser
         "top_k": 3,
     }
     assert json.loads(answer.text) == {"label": "contrato"}
-    assert answer.usage == Usage(input_tokens=20, output_tokens=6, cached_tokens=5)
+    assert answer.usage == Usage(input_tokens=20, output_tokens=6, cached_tokens=5, cache_write_tokens=3)
     assert answer.request_id == "req_1"
     assert answer.allowance == Allowance(requests=49, tokens=8000, resets_in=20.0)
 

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from retoma.errors import ConfigurationError
-from retoma.providers import BlobStore, Chat, Embedder, Extractor, PriceSearch, choose
+from retoma.providers import BlobStore, Chat, Embedder, Extractor, PriceSearch, factory
 from retoma.providers.anthropic import AnthropicChat
 from retoma.providers.azure_blob import AzureBlobs
 from retoma.providers.azure_documents import AzureExtractor
 from retoma.providers.azure_openai import AzureOpenAIChat, AzureOpenAIEmbedder
-from retoma.providers.choose import Maker, close, make_ready, providers_from
+from retoma.providers.factory import Maker, close, make_ready, providers_from
 from retoma.providers.fipe import Fipe
 from retoma.providers.folder import FolderBlobs
 from retoma.providers.openai import OpenAIChat, OpenAIEmbedder
@@ -192,21 +192,21 @@ def test_the_environment_is_the_default(monkeypatch: pytest.MonkeyPatch) -> None
 
 LOADED = """
 import json, sys
-from retoma.providers.choose import providers_from
+from retoma.providers.factory import providers_from
 providers_from({"RETOMA_CHAT": "anthropic", "ANTHROPIC_API_KEY": "k", "RETOMA_CHAT_MODEL": "m"})
 print(json.dumps([name for name in ("anthropic", "openai", "azure.core", "obstore") if name in sys.modules]))
 """
 WITHOUT = """
 import sys
 sys.modules["openai"] = None  # as if it were not installed
-from retoma.providers.choose import providers_from
+from retoma.providers.factory import providers_from
 providers_from({"RETOMA_EMBEDDER": "openai", "OPENAI_API_KEY": "k"})
 """
 
 
 ALONE = """
 import sys
-from retoma.providers.choose import providers_from
+from retoma.providers.factory import providers_from
 sys.modules["httpx2"] = sys.modules["openai"] = None  # another extra brings these
 settings = dict(each.split("|") for each in sys.argv[1:])
 for where in ("azure", "s3://bucket"):
@@ -233,8 +233,8 @@ def test_an_sdk_that_is_not_installed_is_told_with_the_extra_that_brings_it() ->
 
 
 def test_every_setting_that_is_read_is_in_the_reference() -> None:
-    makers = [each for each in vars(choose).values() if isinstance(each, Maker)]
-    for choices in (choose.CHATS, choose.EMBEDDERS, choose.EXTRACTORS, choose.PRICES):
+    makers = [each for each in vars(factory).values() if isinstance(each, Maker)]
+    for choices in (factory.CHATS, factory.EMBEDDERS, factory.EXTRACTORS, factory.PRICES):
         makers += [each for each in choices.values() if each]
     told = (Path(__file__).parents[2] / "docs/reference/settings.md").read_text(encoding="utf-8")
 

@@ -20,7 +20,7 @@ from retoma.providers import (
     Table,
 )
 from retoma.providers.azure_documents import AzureExtractor
-from retoma.providers.later import Pending, ResultLost, Submitter
+from retoma.providers.deferred import Pending, ResultLost, Submitter
 from retoma.testing.wire import Fault, Served
 
 

@@ -8,20 +8,23 @@ from typing import Any, TypeVar
 import psycopg
 from store_hand import PIPELINE, QUEUE, Hand, checkpoint
 
-from retoma import Retry, Run, batching, pipeline, resuming, verifying
-from retoma.batch import Batch, Breach, Event, Progress, Resumed
-from retoma.batching import BatchOptions
-from retoma.commands import Command
-from retoma.evidence import Evidence
-from retoma.fingerprints import checksum
-from retoma.join import run_on_sync
-from retoma.model import Claim, Ended, Receipt
-from retoma.store import batches, checkpoints
+from retoma import Retry, Run, pipeline
+from retoma.commands import batch_actions, maintenance, verification
+from retoma.commands import batches as batch_commands
+from retoma.commands import operations as operation_commands
+from retoma.commands.batches import BatchOptions
+from retoma.model.batch import Batch, Breach, Event, Progress, Resumed
+from retoma.model.evidence import Evidence
+from retoma.model.job import Claim, Ended, Receipt
+from retoma.postgres.connections import run_on_sync
+from retoma.store import batches, checkpoints, operations
+from retoma.store.query import Command
+from retoma.values.fingerprints import checksum
 
 T = TypeVar("T")
 
 STALL = 300.0
-EMPTY_BATCHES = "delete from retoma.events; delete from retoma.batches"
+EMPTY_BATCHES = "delete from retoma.events; delete from retoma.operations; delete from retoma.batches"
 
 AGE_BATCHES = """
 with span as materialized (select make_interval(secs => %(seconds)s::float8) as ago),
@@ -66,39 +69,42 @@ class BatchHand(Hand):
 
     def batch(self, jobs: int = 3, *, name: str = "letters", **options: Any) -> int:
         """A sealed batch; the keys of its jobs are k0, k1, …"""
-        command = batching.create(read, range(jobs), key, name, BatchOptions(**options))
+        command = batch_commands.create(read, range(jobs), key, name, BatchOptions(**options))
         return self.do(command).id
 
     def open(self, *, expires: float = 3600.0, **options: Any) -> int:
-        return self.do(batching.open(read, "letters", BatchOptions(**options), expires=expires)).id
+        return self.do(batch_commands.open(read, "letters", BatchOptions(**options), expires=expires)).id
 
     def fill(self, id: int, *numbers: int, **options: Any) -> list[Receipt]:
-        return self.do(batching.fill(id, read, numbers, key, BatchOptions(**options)))
+        return self.do(batch_commands.fill(id, read, numbers, key, BatchOptions(**options)))
 
     def seal(self, id: int, *, expected: int | None = None) -> Batch:
-        return self.do(batching.seal(id, expected=expected))
+        return self.do(batch_commands.seal(id, expected=expected))
 
     # — asking —
 
     def resume(self, id: int, *, epoch: int | None = None, max_resumes: int | None = None) -> Resumed:
-        return self.do(resuming.resume(id, epoch=epoch, max_resumes=max_resumes, by="person"))
+        return self.do(batch_actions.resume(id, epoch=epoch, max_resumes=max_resumes, by="person"))
 
     def retry_failed(
         self, id: int, *, fingerprint: str | None = None, cancelled: bool = False, attempts: int | None = None
     ) -> Resumed:
-        return self.do(resuming.retry_failed(id, fingerprint=fingerprint, cancelled=cancelled, attempts=attempts))
+        return self.do(batch_actions.retry_failed(id, fingerprint=fingerprint, cancelled=cancelled, attempts=attempts))
 
     def pause(self, id: int) -> Batch:
-        return self.do(resuming.pause(id, reason="person"))
+        return self.do(batch_actions.pause(id, reason="person"))
 
     def cancel(self, id: int) -> Batch:
-        return self.do(resuming.cancel(id, reason="person"))
+        return self.do(batch_actions.cancel(id, reason="person"))
 
     def restart(self, id: int, *, configuration: dict[str, Any] | None = None) -> Resumed:
-        return self.do(resuming.restart(id, configuration=configuration))
+        return self.do(batch_actions.restart(id, configuration=configuration))
 
-    def look_after(self) -> resuming.Round:
-        return self.do(resuming.look_after())
+    def look_after(self) -> maintenance.Round:
+        did = self.do(maintenance.look_after())
+        while any([self.do(operation_commands.piece(id)) for id in self.ask(operations.open())]):  # noqa: C419 - all of them
+            pass
+        return did
 
     # — working —
 
@@ -154,8 +160,14 @@ class BatchHand(Hand):
     def states_of(self, id: int) -> list[str]:
         return [row[0] for row in self.sql("select state from retoma.jobs where batch_id = %(id)s order by id", id=id)]
 
-    def breaches(self) -> list[Breach]:
-        return run_on_sync(self.connection, verifying.breaches(sweep_seconds=5.0))
+    def breaches(self, *, quick: bool = False) -> list[Breach]:
+        found: list[Breach] = []
+        following: str | None = ""
+        how = verification.How(sweep_seconds=5.0, quick=quick)
+        while following is not None:
+            piece = run_on_sync(self.connection, verification.piece(following, how))
+            found, following = found + piece.found, piece.next
+        return found
 
     # — states, reached as anybody would reach them —
 

@@ -12,18 +12,22 @@ from uuid import UUID, uuid4
 import psycopg
 
 from retoma import Settings
-from retoma.database import connection_options, fetch_sync
-from retoma.model import Attempt, Claim, Ended, Job, NewCheckpoint, Recovered
-from retoma.query import Query
+from retoma.model.job import Attempt, Claim, Ended, Job, NewCheckpoint, Recovered
+from retoma.postgres.database import connection_options, fetch_sync
 from retoma.store import attempts, checkpoints, jobs, queues, workers
+from retoma.store.query import Query
+from retoma.store.turns import Turns
 
 T = TypeVar("T")
 
 TABLES = (
     "slots", "lanes", "queues", "jobs", "attempts", "checkpoints", "signals", "workers", "schedules", "events",
-    "batches", "calls", "prices", "limits", "permits", "api_keys", "replies",
+    "batches", "operations", "usage", "submissions", "calls", "prices", "limits", "permits", "api_keys", "replies",
+    "sessions",
 )  # fmt: skip
 EMPTY = "; ".join(f"delete from retoma.{table}" for table in TABLES)
+EMPTY += "; set session_replication_role = replica; delete from retoma.audit; reset session_replication_role"
+EMPTY += "; update retoma.duties set last_at = null, taken_by = null"
 LEASE = 60.0
 QUEUE = "letters"
 PIPELINE = "read"
@@ -41,6 +45,8 @@ aged_attempts as (
     update retoma.attempts set claimed_at = claimed_at - ago, ended_at = ended_at - ago from span),
 aged_checkpoints as (
     update retoma.checkpoints set saved_at = saved_at - ago, set_aside_at = set_aside_at - ago from span),
+aged_lanes as (
+    update retoma.lanes set wake_at = wake_at - ago, unseated_since = unseated_since - ago from span),
 aged_signals as (update retoma.signals set sent_at = sent_at - ago from span),
 aged_schedules as (
     update retoma.schedules
@@ -168,19 +174,13 @@ class Hand:
         queues: Sequence[str] = (QUEUE,),
         pipelines: Sequence[str] = (PIPELINE,),
         token: UUID | None = None,
-        after_lane: int = 0,
+        turns: Turns | None = None,
         suspects: bool = False,
     ) -> list[Claim]:
-        query = jobs.claim(
-            worker_id,
-            queues,
-            pipelines,
-            limit=limit,
-            token=token or uuid4(),
-            after_lane=after_lane,
-            suspects=suspects,
-        )
-        return [each for each in self.ask(query) if each.id is not None]
+        turns = turns or Turns()
+        claim = jobs.claim_alone if suspects else jobs.claim
+        query = claim(worker_id, queues, pipelines, limit=limit, token=token or uuid4(), turns=turns)
+        return turns.heard(self.ask(query))
 
     def claimed(self, worker_id: int, **order: Any) -> Claim:
         """A new job in the hands of *worker_id*."""
@@ -210,6 +210,17 @@ class Hand:
     def seconds_until(self, column: str, id: int, table: str = "jobs") -> float:
         """How far ahead (or, when negative, back) a stored time is."""
         return float(self.value(f"select extract(epoch from {column} - now()) from retoma.{table} where id = {id}"))
+
+    def rest(self) -> list[int]:
+        """Let the lanes that have nothing to give rest, as the duty does: which."""
+        self.begin()
+        idle = [id for _, id in self.ask(queues.idle_lanes(after=0, limit=10_000)) if id is not None]
+        rested = sorted(self.ask(queues.rest_lanes(idle)))
+        self.commit()
+        return rested
+
+    def awake(self) -> list[int]:
+        return [id for (id,) in self.sql("select id from retoma.lanes where awake order by id")]
 
     def seats(self) -> dict[int, int]:
         """Which jobs sit in the slots of which lanes."""

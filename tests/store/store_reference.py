@@ -157,19 +157,26 @@ class Reference:
         if self.paused or worker not in self.workers or self.workers[worker].stopped:
             return []
         waiting = [job for job in self.jobs.values() if job.state == "queued"]
-        lanes = {job.lane for job in waiting}
+        # Those that have something to give, and a place for it.
+        lanes = {job.lane for job in waiting if job.run_at <= self.now and self._room(job.lane) > 0}
+        lanes = {lane for lane in lanes if not suspects or self._alone_next(lane)}
         share = limit if len(lanes) <= 2 else ceil(2 * limit / len(lanes))
         ready = []
         for lane in lanes:
-            line = sorted((job for job in waiting if job.lane == lane and self._due(job)), key=in_line)
-            # Those that must run alone are looked for only where one of them is next.
-            if suspects and not (line and line[0].crashes >= ALONE_FROM):
-                continue
+            line = self._line(lane)
             fit = [job for job in line if (job.crashes >= ALONE_FROM) == suspects]
             for turn, job in enumerate(fit[: min(share, self._room(lane))]):
                 ready.append((job.priority, turn, lane <= after, lane, job.id))
         picked = [id for *_, id in sorted(ready)][:limit]
         return [self._take(self.jobs[id], worker, token) for id in picked]
+
+    def _line(self, lane: int) -> list[Job]:
+        waiting = (job for job in self.jobs.values() if job.state == "queued" and job.lane == lane)
+        return sorted((job for job in waiting if self._due(job)), key=in_line)
+
+    def _alone_next(self, lane: int) -> bool:
+        """Those that must run alone are looked for only where one of them is next."""
+        return [job.crashes >= ALONE_FROM for job in self._line(lane)[:1]] == [True]
 
     def _room(self, lane: int) -> int:
         at_once = self.at_once[lane]
@@ -212,6 +219,8 @@ class Reference:
             job.run_at = self.later(said.delay)
         job.reason = said.ending
         job.attempt -= free
+        if said.ending != "released":
+            job.expires_at = None
         job.let_go(state, self.now)
         return job.id, state
 
@@ -247,6 +256,8 @@ class Reference:
             state = "queued"
         job.reason = "quarantine" if state == "failed" and over else None if ending == "released" else ending
         job.attempt -= ending == "released"
+        if ending != "released":
+            job.expires_at = None
         if state == "queued" and delay > 0:
             job.run_at = self.later(delay)
         job.let_go(state, self.now)
@@ -280,6 +291,7 @@ class Reference:
         ends = over or job.attempt >= job.max_attempts
         state = "cancelled" if job.stop_asked else "failed" if ends else "queued"
         job.reason = "quarantine" if state == "failed" and over else "lost"
+        job.expires_at = None
         job.let_go(state, self.now)
         return job.id, job.state, job.reason, job.attempt, job.crashes, "lost"
 

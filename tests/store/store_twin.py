@@ -10,9 +10,10 @@ from uuid import UUID, uuid4
 from store_hand import EMPTY, QUEUE, Hand
 from store_reference import ENDED, Reference, Said, Step, Taken
 
-from retoma.model import Claim, Ended, NewCheckpoint
+from retoma.model.job import Claim, Ended, NewCheckpoint
 from retoma.store import checkpoints, jobs, queues
 from retoma.store.jobs import Blame
+from retoma.store.turns import Turns
 
 AT_ONCE = 4
 LEASE = 250.0  # with ticks of whole hundreds, no lease ever ends at the very moment of a look
@@ -133,7 +134,7 @@ class Twin:
         suspects: bool = False,
     ) -> list[Claim]:
         token = token or uuid4()
-        claims = self.hand.claim(worker, limit, token=token, after_lane=after, suspects=suspects)
+        claims = self.hand.claim(worker, limit, token=token, turns=Turns({QUEUE: after}), suspects=suspects)
         expected = self.reference.claim(worker, limit, token, after, suspects)
         agree("claim", [taken(each) for each in claims], expected)
         for each in claims:

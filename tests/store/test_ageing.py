@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import psycopg
 from store_hand import LEASE, Hand, completed
 
 from retoma.store import ageing, checkpoints
@@ -34,12 +35,12 @@ class TestAge:
         assert db.seconds_until("lease_expires_at", other, "workers") > 0
         assert [each.id for each in db.recover()] == [claim.id]
 
-    def test_the_grace_of_a_server_that_has_just_started_counts_as_past(self, db: Hand) -> None:
-        worker = db.hello(lease=86_400 * 365)
-        claim = db.claimed(worker)
-        db.sql("set search_path = public")  # the server's real start
+    def test_nobody_spares_it_because_nobody_looked_meanwhile(self, db: Hand) -> None:
+        claim = db.claimed(db.hello())
+        db.recover()
+        db.sql("update retoma.duties set last_at = now() - interval '1 minute'")
 
-        db.ask(ageing.age(claim.id, 86_400 * 366))
+        db.ask(ageing.age(claim.id, LEASE + 1))
 
         assert [each.id for each in db.recover()] == [claim.id]
 
@@ -51,6 +52,27 @@ class TestAge:
 
         assert db.ask(ageing.age(None, 100.0)) == [one, two]
         assert db.seconds_until("run_at", two) <= 400
+
+
+class TestHeld:
+    def test_a_job_is_held_while_a_session_of_its_worker_is_there(self, db: Hand, room: str) -> None:
+        worker = db.hello()
+        db.sql(f"update retoma.workers set hint = 4711 where id = {worker}")
+        claim = db.claimed(worker)
+        waiting = db.one_job()
+
+        with psycopg.connect(room) as session:
+            session.execute("select pg_advisory_lock_shared(4711)")
+            assert [(each.job_id, each.worker_id) for each in db.ask(ageing.held(None))] == [(claim.id, worker)]
+            assert [each.job_id for each in db.ask(ageing.held(claim.id))] == [claim.id]
+            assert db.ask(ageing.held(waiting)) == []
+            session.execute("select pg_advisory_unlock_shared(4711)")
+            assert db.ask(ageing.held(None)) == []
+
+    def test_a_worker_without_a_session_of_its_own_holds_nothing(self, db: Hand) -> None:
+        db.claimed(db.hello())
+
+        assert db.ask(ageing.held(None)) == []
 
 
 class TestTally:

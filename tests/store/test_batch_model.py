@@ -28,7 +28,7 @@ from store_batch import EMPTY_BATCHES, STALL, BatchHand, ending, hands
 from store_hand import EMPTY
 
 from retoma.errors import BatchConflict
-from retoma.model import Claim
+from retoma.model.job import Claim
 from retoma.store import jobs, workers
 from retoma.store.jobs import Blame
 
@@ -89,6 +89,8 @@ class Run:
     age: float = 0.0
     silent: bool = False
     """Longer than it allows without anything that ended."""
+    moved: bool = False
+    """Whether a step of it was saved since it was called stalled."""
 
     def count(self, states: list[str]) -> None:
         self.sealed = True
@@ -300,6 +302,8 @@ class Story(RuleBasedStateMachine):
     def a_step_is_saved(self, pick: int) -> None:
         worker, claim = self.claims[pick % len(self.claims)]
         self.db.save(worker, claim, f"step {self.told}")
+        if claim.batch_id in self.runs:
+            self.runs[claim.batch_id].moved = True
         self._hear()
 
     @precondition(lambda self: self.claims)
@@ -384,7 +388,7 @@ class Story(RuleBasedStateMachine):
             if changed:
                 run.resumes += was != "paused" and run.unfinished > 0
                 run.forgiven, run.forgiven_of = run.failures, run.total - run.unfinished
-                busy = run.started or "running" in self._states(run.id)
+                busy = run.started or run.unfinished < run.total or "running" in self._states(run.id)
                 run.go("completed" if run.unfinished == 0 else "running" if busy else "queued")
         self._hear()
 
@@ -443,16 +447,18 @@ class Story(RuleBasedStateMachine):
         did = self.db.look_after()
         for run in stalled:
             if run.id in did.advanced:
-                assert saved
+                assert saved or run.moved
                 run.go("running")
         for why in did.stalled:
             run = self.runs[why.batch_id]
             assert (run.state, run.silent) == ("running", True)
-            run.state = "stalled"
+            run.state, run.moved = "stalled", False
+        before = {run.id for run in stalled}
         for run in self.runs.values():
-            if run.state == "stalled" and run.resumes >= run.max_resumes:
+            # It fails a round after it was called stalled.
+            if run.state == "stalled" and run.resumes >= run.max_resumes and run.id in did.failed:
+                assert run.id in before
                 run.state = "failed"
-                assert run.id in did.failed
             if run.age > 3600 and not run.sealed and run.state == "queued":
                 self._cancelled(run)
                 assert run.id in did.expired
@@ -464,7 +470,7 @@ class Story(RuleBasedStateMachine):
         did = self.db.look_after()
         assert not [why for why in did.stalled if not self.runs[why.batch_id].silent]
         for why in did.stalled:
-            self.runs[why.batch_id].state = "stalled"
+            self.runs[why.batch_id].state, self.runs[why.batch_id].moved = "stalled", False
         for id in did.advanced:
             self.runs[id].go("running")
         for id in did.failed:

@@ -14,12 +14,17 @@ import pytest
 from store_batch import STALL, BatchHand, ending, hands, key, read
 from store_hand import PIPELINE, QUEUE, completed
 
-from retoma import batching, resuming
-from retoma.batch import BatchState
-from retoma.batching import BatchOptions
+from retoma.commands import batch_actions, pruning
+from retoma.commands import batches as batch_commands
+from retoma.commands import operations as operation_commands
+from retoma.commands.batches import BatchOptions
 from retoma.errors import BatchConflict, ConfigurationError, NotFound
+from retoma.model.batch import BatchState
+from retoma.model.job import Claim
 from retoma.store import batches, jobs, queues, workers
+from retoma.store.batches import Piece, Seen
 from retoma.store.jobs import MOST_CRASHES, Blame
+from retoma.store.turns import Turns
 
 Hands = Callable[..., BatchHand]
 
@@ -135,7 +140,7 @@ class TestStateMachine:
         [
             ("queued", "already_running", "queued"),
             ("running", "already_running", "running"),
-            ("paused", "resumed", "queued"),
+            ("paused", "no_workers", "queued"),
             ("stalled", "resumed", "running"),
             ("completed", "already_finished", "completed"),
         ],
@@ -145,7 +150,7 @@ class TestStateMachine:
 
         did = db.resume(id)
 
-        assert (did.word, did.changed, str(did.batch.state)) == (word, word == "resumed", after)
+        assert (did.word, did.changed, str(did.batch.state)) == (word, word in {"resumed", "no_workers"}, after)
         assert db.breaches() == []
 
     def test_a_resume_of_what_failed_for_good_needs_a_higher_limit(self, db: BatchHand) -> None:
@@ -229,11 +234,13 @@ class TestStateMachine:
         asks: list[Callable[[], object]] = [
             lambda: db.resume(NOBODY), lambda: db.pause(NOBODY), lambda: db.cancel(NOBODY),
             lambda: db.restart(NOBODY), lambda: db.retry_failed(NOBODY), lambda: db.seal(NOBODY),
-            lambda: db.fill(NOBODY, 1), lambda: db.do(resuming.change(NOBODY, {"name": "b"})),
-            lambda: db.do(batching.one(NOBODY)), lambda: db.do(batching.progress(NOBODY)),
-            lambda: db.do(batching.steps(NOBODY)), lambda: db.do(batching.durations(NOBODY)),
-            lambda: db.do(batching.errors(NOBODY)), lambda: db.do(batching.events(NOBODY, after=0, limit=1)),
-            lambda: db.do(batching.explained(NOBODY)), lambda: db.do(batching.plan(NOBODY, configuration=None)),
+            lambda: db.fill(NOBODY, 1), lambda: db.do(batch_actions.change(NOBODY, {"name": "b"})),
+            lambda: db.do(batch_commands.one(NOBODY)), lambda: db.do(batch_commands.progress(NOBODY)),
+            lambda: db.do(batch_commands.steps(NOBODY)), lambda: db.do(batch_commands.durations(NOBODY)),
+            lambda: db.do(batch_commands.errors(NOBODY)),
+            lambda: db.do(batch_commands.events(NOBODY, after=0, limit=1)),
+            lambda: db.do(batch_commands.explained(NOBODY)),
+            lambda: db.do(batch_commands.plan(NOBODY, configuration=None)),
         ]  # fmt: skip
         for ask in asks:
             with pytest.raises(NotFound, match=f"no batch {NOBODY}"):
@@ -259,7 +266,7 @@ class TestCreate:
             raise OSError
 
         with pytest.raises(OSError):  # noqa: PT011 - ours
-            db.do(batching.create(read, numbers(), key, "letters", BatchOptions()))
+            db.do(batch_commands.create(read, numbers(), key, "letters", BatchOptions()))
 
         for table in ("batches", "jobs", "events", "lanes"):
             assert db.value(f"select count(*) from retoma.{table}") == 0
@@ -337,7 +344,7 @@ class TestFilling:
         other = replace(read, name="other")
 
         with pytest.raises(ConfigurationError, match="of pipeline 'read'"):
-            db.do(batching.fill(db.open(), other, [1], key))
+            db.do(batch_commands.fill(db.open(), other, [1], key))
 
 
 class TestSeal:
@@ -476,6 +483,16 @@ class TestResume:
         assert (db.one(id).resumes, db.counts(id)) == (1, (4, 2, 1))
         assert db.events(id)[-1].data == {"before": "stalled", "why": "resumed", "by": "person", "counted": 1}
 
+    def test_when_nobody_can_carry_it_out_it_says_so_and_uses_no_resume(self, db: BatchHand) -> None:
+        id = into(db, "stalled")
+        db.sql("update retoma.workers set lease_expires_at = now() - interval '1 second'")
+
+        did = db.resume(id)
+
+        assert (did.changed, did.word, did.batch.state, did.batch.resumes) == (True, "no_workers", "running", 0)
+        assert db.events(id)[-1].data["counted"] == 0
+        assert db.resume(id).word == "already_running"
+
     def test_what_was_paused_before_its_first_job_waits_again(self, db: BatchHand) -> None:
         id = into(db, "paused")
 
@@ -506,7 +523,7 @@ class TestResume:
     def test_somebody_who_looked_earlier_is_refused(self, db: BatchHand) -> None:
         id = into(db, "stalled")
         seen = db.one(id).epoch
-        db.do(resuming.change(id, {"name": "another"}))
+        db.do(batch_actions.change(id, {"name": "another"}))
 
         assert code_of(lambda: db.resume(id, epoch=seen)) == "stale_epoch"
         assert db.ask(batches.resume(id, epoch=seen, max_resumes=None, by="person")) == []
@@ -540,6 +557,50 @@ class TestResume:
         db.resume(id, max_resumes=5)
 
         assert (db.is_(id), db.breaches()) == ("completed", [])
+
+
+class TestEnd:
+    def test_a_batch_whose_provider_sends_its_jobs_away_is_told_so_once_for_each(self, db: BatchHand) -> None:
+        worker, id = db.hello(), db.batch(3)
+        before = len(db.events(id))
+        for _ in range(5):
+            for claim in db.take(worker, id, 3):
+                db.end(worker, ending(claim, "postponed", delay=0.0, reason="limited: openai/x"))
+
+        told = [event for event in db.events(id)[before:] if event.kind == "jobs"]
+        assert len(told) == 3
+        assert (db.counts(id), db.breaches()) == ((3, 3, 0), [])
+
+    def test_one_that_was_cancelled_meanwhile_is_told(self, db: BatchHand) -> None:
+        worker, id = db.hello(), db.batch(1)
+        for _ in range(2):
+            [claim] = db.take(worker, id)
+            db.end(worker, ending(claim, "postponed", delay=0.0, reason="limited: openai/x"))
+        [claim] = db.take(worker, id)
+        db.cancel(id)
+
+        db.end(worker, ending(claim, "postponed", delay=0.0, reason="limited: openai/x"))
+
+        assert (db.states_of(id), db.one(id).unfinished, db.breaches()) == (["cancelled"], 0, [])
+
+
+class TestWake:
+    def test_what_failed_or_was_sent_away_is_due_now_and_what_chose_its_hour_is_not(self, db: BatchHand) -> None:
+        worker, id = db.hello(), db.batch(4)
+        failed, limited, asleep, own = db.take(worker, id, 4)
+        db.end(
+            worker,
+            ending(failed, "again"),
+            ending(limited, "postponed", delay=900.0, reason="limited: openai/x"),
+            ending(asleep, "postponed", delay=900.0, reason="sleeping"),
+            ending(own, "postponed", delay=900.0, reason="after office hours"),
+        )
+        db.sql("update retoma.jobs set run_at = now() + interval '900 seconds'")
+
+        assert sorted(db.ask(batches.wake(id))) == sorted([failed.id, limited.id])
+        assert db.ask(batches.wake(id)) == []
+        due = db.sql("select id from retoma.jobs where run_at <= now() and state = 'queued'")
+        assert {id for (id,) in due} == {failed.id, limited.id}
 
 
 class TestTakeBack:
@@ -640,33 +701,99 @@ class TestCancel:
         assert (db.state(claim.id), db.is_(id), db.counts(id)) == ("cancelled", "cancelled", (1, 0, 0))
 
 
+class TestAlone:
+    def test_commands_on_one_batch_go_one_after_the_other(self, hand: Hands) -> None:
+        one, two = hand(), hand()
+        id, other = one.batch(1), one.batch(1)
+        one.begin()
+        one.ask(batches.alone(id))
+        two.ask(batches.alone(other))
+
+        asked = two.start(batches.alone(id))
+        two.waits_for(one, asked)
+        one.commit()
+        asked.result(10)
+
+
+def moved(seen: list[Seen]) -> list[int]:
+    return [each.id for each in seen if each.moved]
+
+
 class TestCancelJobs:
-    def test_a_bounded_number_at_a_time_and_only_of_cancelled_batches(self, db: BatchHand) -> None:
+    def test_a_bounded_number_at_a_time_behind_a_cursor_or_by_name(self, db: BatchHand) -> None:
         id, other = db.batch(5), db.batch(2)
         db.ask(batches.cancel(id, reason="person"))
-
         ids = db.jobs_of(id)
-        assert [sorted(db.ask(batches.cancel_jobs(limit=2))) for _ in range(4)] == [ids[:2], ids[2:4], ids[4:], []]
+
+        assert moved(db.ask(batches.cancel_jobs(id, Piece(limit=2)))) == ids[:2]
+        assert moved(db.ask(batches.cancel_jobs(id, Piece(after=ids[2], limit=2)))) == ids[3:]
+        assert moved(db.ask(batches.cancel_jobs(id, Piece(ids=[*ids, *db.jobs_of(other)])))) == [ids[2]]
         assert (db.states_of(other), db.counts(id)) == (["queued"] * 2, (5, 0, 0))
         assert db.job(ids[0]).reason == "batch"
-
-    def test_of_one_batch_when_it_is_named(self, db: BatchHand) -> None:
-        one, two = db.batch(2), db.batch(2)
-        for id in (one, two):
-            db.ask(batches.cancel(id, reason="person"))
-
-        db.ask(batches.cancel_jobs(two))
-
-        assert (db.states_of(one), db.states_of(two)) == (["queued"] * 2, ["cancelled"] * 2)
 
     def test_a_running_job_is_asked_once(self, db: BatchHand) -> None:
         worker, id = db.hello(), db.batch(1)
         [claim] = db.take(worker, id)
         db.ask(batches.cancel(id, reason="person"))
 
-        assert db.ask(batches.cancel_jobs(id)) == [claim.id]
-        assert db.ask(batches.cancel_jobs(id)) == []
+        assert db.ask(batches.cancel_jobs(id)) == [(claim.id, True, True)]
+        assert db.ask(batches.cancel_jobs(id)) == [(claim.id, False, True)]
         assert db.state(claim.id) == "running"
+
+    @pytest.mark.parametrize("word", ["released", "again", "waiting"])
+    def test_a_job_that_is_handed_back_at_that_moment_is_no_error(self, hand: Hands, word: str) -> None:
+        one, two, keeper = hand(), hand(), hand()
+        worker, id, other = one.hello(), one.batch(1), one.batch(1)
+        [claim] = one.take(worker, id)
+        one.ask(batches.cancel(id, reason="person"))
+        keeper.begin()
+        keeper.ask(batches.hold(id))
+        returned = two.start(jobs.end(worker, [ending(claim, word)]))  # it has the job, and wants the batch
+        two.waits_for(keeper, returned)
+        [seen] = one.ask(batches.cancel_jobs(id))
+        keeper.rollback()
+        returned.result(10)
+
+        assert (seen.id, seen.moved, seen.settled) == (claim.id, False, False), "in other hands: to be looked at again"
+        one.ask(batches.cancel_jobs(id))
+        assert (one.states_of(id), one.states_of(other), one.breaches()) == (["cancelled"], ["queued"], [])
+
+
+class TestCancelRest:
+    def test_what_came_back_to_cancelled_batches_ends_a_bounded_number_at_a_time(self, db: BatchHand) -> None:
+        id, other = db.batch(3), db.batch(2)
+        db.ask(batches.cancel(id, reason="person"))
+
+        assert [len(db.ask(batches.cancel_rest(limit=2))) for _ in range(3)] == [2, 1, 0]
+        assert (db.states_of(id), db.states_of(other)) == (["cancelled"] * 3, ["queued"] * 2)
+
+
+class TestHas:
+    def test_whether_a_job_is_in_a_state(self, db: BatchHand) -> None:
+        id = into(db, "completed")
+
+        assert db.ask(batches.has(id, ["failed", "completed"])) == [True]
+        assert db.ask(batches.has(id, ["failed", "queued"])) == [False]
+
+
+class TestReopen:
+    @pytest.mark.parametrize("state", STATES)
+    def test_only_what_has_ended(self, db: BatchHand, state: str) -> None:
+        id = into(db, state)
+        ended = state in {"completed", "failed", "cancelled"}
+
+        assert db.ask(batches.reopen(id)) == ([id] if ended else [])
+        assert db.is_(id) == ("running" if ended else state)
+
+
+class TestSettle:
+    def test_one_in_which_nothing_is_left_is_completed_and_another_goes_on(self, db: BatchHand) -> None:
+        done, open_ = into(db, "completed"), db.batch(1)
+        db.ask(batches.reopen(done))
+
+        assert db.ask(batches.settle(done)) == [(done, "completed")]
+        assert db.ask(batches.settle(open_)) == [(open_, "queued")]
+        assert (db.told(done)[-1], db.breaches()) == ("completed", [])
 
 
 class TestRetryFailed:
@@ -749,9 +876,17 @@ class TestRetryFailed:
 
     def test_a_bounded_number_at_a_time(self, db: BatchHand) -> None:
         id = self.failed(db, *["a"] * 5)
-        ask = batches.retry_failed(id, fingerprint=None, cancelled=False, attempts=None, limit=2)
+        ask = batches.retry_failed(id, Piece(limit=2), fingerprint=None, cancelled=False, attempts=None)
 
         assert [len(db.ask(ask)) for _ in range(4)] == [2, 2, 1, 0]
+
+    def test_what_failed_after_it_was_asked_is_left_alone(self, db: BatchHand) -> None:
+        id = self.failed(db, "a", "b")
+        asked = db.value("select now()")
+        db.sql("update retoma.jobs set finished_at = now() + interval '1 s' where id = %(id)s", id=db.jobs_of(id)[0])
+        seen = db.ask(batches.retry_failed(id, fingerprint=None, cancelled=False, attempts=None, until=asked))
+
+        assert [(each.moved, each.settled) for each in seen] == [(False, True), (True, True)]
 
     def test_the_failures_that_are_left_alone_do_not_fail_it_again(self, db: BatchHand) -> None:
         worker, id = db.hello(), db.batch(30, max_failure_rate=0.1)
@@ -798,10 +933,21 @@ class TestRestart:
         ids = db.jobs_of(id)
         db.ask(batches.restarted(id, configuration=None))
 
-        assert db.ask(batches.restart(id, after=0, limit=2)) == ids[:2]
-        assert db.ask(batches.restart(id, after=ids[1], limit=2)) == ids[2:4]
-        assert db.ask(batches.restart(id, after=ids[3], limit=2)) == ids[4:]
-        assert db.ask(batches.restart(id, after=ids[4], limit=2)) == []
+        assert moved(db.ask(batches.restart(id, Piece(limit=2)))) == ids[:2]
+        assert moved(db.ask(batches.restart(id, Piece(after=ids[1], limit=2)))) == ids[2:4]
+        assert moved(db.ask(batches.restart(id, Piece(after=ids[3], limit=2)))) == ids[4:]
+        assert db.ask(batches.restart(id, Piece(after=ids[4], limit=2))) == []
+
+    def test_one_that_still_runs_is_taken_from_whoever_holds_it(self, db: BatchHand) -> None:
+        worker, id = db.hello(), db.batch(2, at_once=2)
+        one, two = db.take(worker, id, 2)
+        db.cancel(id)
+
+        assert db.restart(id).jobs == 2
+        db.end(worker, completed(one))
+
+        assert (db.states_of(id), db.counts(id), db.breaches()) == (["queued"] * 2, (2, 2, 0), [])
+        assert {each.id for each in db.take(db.hello(), id, 2)} == {one.id, two.id}
 
     def test_it_can_complete_a_second_time(self, db: BatchHand) -> None:
         id = into(db, "completed")
@@ -829,8 +975,8 @@ class TestRestart:
         begun = len(db.told(id))
 
         after = 0
-        while some := db.ask(batches.restart(id, after=after, limit=1)):
-            after = some[-1]
+        while some := db.ask(batches.restart(id, Piece(after=after, limit=1))):
+            after = some[-1].id
 
         assert db.told(id)[begun:] == []
 
@@ -868,12 +1014,64 @@ class TestRestarted:
         assert db.is_(id) == "cancelled"
 
 
+def test_the_event_that_tells_what_was_done_says_who_wanted_it(db: BatchHand) -> None:
+    id = db.batch(1)
+
+    db.do(batch_actions.pause(id, reason="person", by="k1"))
+    db.do(batch_actions.pause(id, reason="person", by="k2"))
+
+    assert db.events(id)[-1].data == {"before": "queued", "why": "person", "by": "k1"}
+    db.do(batch_actions.change(id, {"name": "b"}, by="k3"))
+    assert db.events(id)[-1].data == {"name": "b", "by": "k3"}
+    db.do(batch_actions.cancel(id, reason="person", by="k4"))
+    assert [event.data.get("by") for event in db.events(id) if event.kind == "cancelled"] == ["k4"]
+    db.do(batch_actions.retry_failed(id, fingerprint=None, cancelled=True, attempts=None, by="k5"))
+    assert db.events(id)[-1].data == {"before": "cancelled", "why": "retried", "by": "k5"}
+    db.do(batch_actions.cancel(id, reason="person", by="k6"))
+    db.do(batch_actions.restart(id, configuration=None, by="k7"))
+    told = [event.data for event in db.events(id) if event.data.get("why") == "restarted"]
+    assert told == [{"before": "cancelled", "why": "restarted", "by": "k7", "configuration": False}]
+
+
+def test_who_has_many_jobs_tried_again_is_in_the_event_that_opens_the_batch(
+    db: BatchHand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    id = db.batch(2)
+    db.cancel(id)
+    monkeypatch.setattr(operation_commands, "SMALL", 1)
+
+    db.do(batch_actions.retry_failed(id, fingerprint=None, cancelled=True, attempts=None, by="k1"))
+
+    assert db.events(id)[-1].data == {"before": "cancelled", "why": "retried", "by": "k1"}
+
+
+def test_who_has_jobs_of_a_batch_at_work_tried_again_is_in_the_event_of_the_jobs(db: BatchHand) -> None:
+    id = db.batch(2)
+    db.ask(jobs.cancel(db.jobs_of(id)[:1]))
+
+    db.do(batch_actions.retry_failed(id, fingerprint=None, cancelled=True, attempts=None, by="k1"))
+
+    assert db.events(id)[-1].data == {"jobs": [[db.jobs_of(id)[0], "queued"]], "by": "k1"}
+
+
+def test_what_nobody_wanted_names_nobody(db: BatchHand) -> None:
+    id = db.batch(1)
+    db.pause(id)
+    db.do(batch_actions.change(id, {"name": "b"}))
+    db.cancel(id)
+    db.retry_failed(id, cancelled=True)
+    db.cancel(id)
+    db.restart(id)
+
+    assert [event.data for event in db.events(id) if "by" in event.data] == []
+
+
 class TestChange:
     def test_what_is_given_changes_and_the_rest_stays(self, db: BatchHand) -> None:
         id = db.batch(1, labels={"a": "1"}, budget=Decimal(5), max_failure_rate=0.5)
         before = db.one(id)
 
-        db.do(resuming.change(id, {"name": "b", "max_resumes": 9, "stall_seconds": 7.0, "budget": Decimal("6.5")}))
+        db.do(batch_actions.change(id, {"name": "b", "max_resumes": 9, "stall_seconds": 7.0, "budget": Decimal("6.5")}))
 
         now = db.one(id)
         assert (now.name, now.max_resumes, now.stall_seconds, now.budget) == ("b", 9, 7.0, Decimal("6.5"))
@@ -889,7 +1087,7 @@ class TestChange:
         before = db.one(id)
 
         with pytest.raises(ConfigurationError):
-            db.do(resuming.change(id, wrong))
+            db.do(batch_actions.change(id, wrong))
         assert db.one(id) == before
 
 
@@ -940,6 +1138,28 @@ class TestStall:
         assert (batch.resumes, db.events(id)[-1].data) == (0, {"before": "stalled", "why": "advanced"})
 
 
+class TestRecall:
+    def test_what_keeps_it_now_is_said_instead_and_nothing_else_changes(self, db: BatchHand) -> None:
+        id = into(db, "stalled")
+        before = db.one(id)
+        seen = {"epoch": before.epoch, "event_seq": before.event_seq}
+
+        assert db.ask(batches.recall(id, **seen, verdict="no_workers", cause='{"sentence": "Nobody is there."}')) == [
+            id
+        ]
+
+        now = db.one(id)
+        assert (now.reason, now.cause) == ("no_workers", {"sentence": "Nobody is there."})
+        assert (now.state, now.stalled_at, now.event_seq) == ("stalled", before.stalled_at, before.event_seq)
+
+    def test_only_if_nothing_happened_since_that_was_found_out(self, db: BatchHand) -> None:
+        id = into(db, "stalled")
+        now = db.one(id)
+
+        assert db.ask(batches.recall(id, epoch=now.epoch, event_seq=now.event_seq - 1, verdict="x", cause="{}")) == []
+        assert db.ask(batches.recall(id, epoch=now.epoch - 1, event_seq=now.event_seq, verdict="x", cause="{}")) == []
+
+
 class TestGiveUp:
     @pytest.mark.parametrize("state", STATES)
     def test_only_what_is_stalled_and_has_no_resume_left(self, db: BatchHand, state: str) -> None:
@@ -950,6 +1170,15 @@ class TestGiveUp:
 
         assert db.ask(batches.give_up()) == ([id] if state == "stalled" else [])
         assert db.breaches() == []
+
+    def test_not_before_a_round_has_passed_and_not_when_something_happened(self, db: BatchHand) -> None:
+        id = into(db, "stalled", max_resumes=0)
+        now = db.one(id).event_seq
+
+        assert db.ask(batches.give_up(id, event_seq=now, round=60.0)) == []
+        db.age(61)
+        assert db.ask(batches.give_up(id, event_seq=now - 1, round=60.0)) == []
+        assert db.ask(batches.give_up(id, event_seq=now, round=60.0)) == [id]
 
     def test_what_is_done_stays_done_and_nobody_takes_the_rest(self, db: BatchHand) -> None:
         worker, id = db.hello(), db.batch(3, max_resumes=0)
@@ -1026,7 +1255,37 @@ class TestSilent:
         db.age(1000)
         assert sorted(db.ask(batches.silent())) == [patient, quick]
 
-    @pytest.mark.parametrize("state", [each for each in STATES if each != "running"])
+    def test_those_come_first_that_nobody_has_looked_at_for_the_longest_time(self, db: BatchHand) -> None:
+        ids = {db.batch(1) for _ in range(6)}
+        for _ in ids:
+            db.claim(db.hello(), 1)
+        db.age(10 * STALL)
+
+        seen = [db.ask(batches.silent(limit=2)) for _ in range(3)]
+
+        assert {id for some in seen for id in some} == ids
+
+    def test_a_hundred_that_sleep_for_a_week_do_not_hide_one_whose_worker_is_gone(self, db: BatchHand) -> None:
+        worker = db.hello(lease=1e9)
+        stuck = db.batch(1)
+        asleep = {db.batch(1) for _ in range(101)}
+        claims: list[Claim] = []
+        turns = Turns()  # there are more lanes than one look reaches
+        while len(claims) < 1 + len(asleep):
+            claims += db.claim(worker, 50, turns=turns)
+        week = 7 * 86400.0
+        db.end(
+            worker,
+            *(ending(each, "postponed", delay=week, reason="sleeping") for each in claims if each.batch_id in asleep),
+        )
+        db.age(2 * STALL)
+        db.silence(worker)
+
+        found = [why.batch_id for _ in range(2) for why in db.look_after().stalled]
+
+        assert found == [stuck]
+
+    @pytest.mark.parametrize("state", [each for each in STATES if each not in {"running", "stalled"}])
     def test_what_does_not_run_is_not_asked(self, db: BatchHand, state: str) -> None:
         into(db, state)
         db.age(10 * STALL)
@@ -1063,9 +1322,9 @@ class TestPage:
     def test_a_state_or_a_size_that_cannot_be_is_refused(self, db: BatchHand) -> None:
         plain: dict[str, Any] = {"states": None, "pipeline": None, "labels": None, "name": None, "before": None}
         with pytest.raises(ConfigurationError, match="no state 'done'"):
-            db.do(batching.page(**plain | {"states": ["done"]}, limit=1))
+            db.do(batch_commands.page(**plain | {"states": ["done"]}, limit=1))
         with pytest.raises(ConfigurationError, match="at least 1"):
-            db.do(batching.page(**plain, limit=0))
+            db.do(batch_commands.page(**plain, limit=0))
 
 
 class TestProgress:
@@ -1185,6 +1444,15 @@ class TestErrors:
         assert (groups[1].example, groups[1].first_jobs) == (None, [each.id for each in claims[4:]])
         assert len({each.fingerprint for each in groups}) == 3
 
+    def test_of_a_long_line_its_beginning_counts(self, db: BatchHand) -> None:
+        worker, id = db.hello(), db.batch(2)
+        for claim, end in zip(db.take(worker, id, 2), ("x", "y"), strict=True):
+            how = ending(claim, "failed")
+            how.error = "ValueError: " + "page of a book " * 50 + end
+            db.end(worker, how)
+
+        assert [each.jobs for each in db.ask(batches.errors(id))] == [2]
+
     def test_only_what_failed_and_stayed_failed(self, db: BatchHand) -> None:
         worker, id = db.hello(), db.batch(4)
         ids = db.finish(worker, "failed", "again", "completed")
@@ -1201,7 +1469,7 @@ class TestEvidence:
 
         assert (seen.state, seen.queued, seen.due, seen.running, seen.workers) == ("queued", 2, 2, 0, 0)
         assert (seen.started_at, seen.last_progress_at, seen.silent, seen.next_run_at) == (None, None, False, None)
-        assert (seen.youngest_seconds, seen.slowest_seconds, seen.suspect_key) == (None, None, None)
+        assert (seen.outlived_seconds, seen.slowest_seconds, seen.suspect_key) == (None, None, None)
 
     def test_of_one_at_work(self, db: BatchHand) -> None:
         worker, id = db.hello(lease=1e6), db.batch(5)
@@ -1216,7 +1484,7 @@ class TestEvidence:
 
         assert (seen.running, seen.queued, seen.orphaned, seen.slowest_seconds) == (2, 2, 0, 12.0)
         assert (seen.oldest_key, seen.workers, seen.idle_workers) == (old.key, 1, 1)
-        assert (seen.youngest_seconds, seen.oldest_seconds) == (pytest.approx(10, abs=5), pytest.approx(110, abs=5))
+        assert (seen.outlived_seconds, seen.oldest_seconds) == (pytest.approx(10, abs=5), pytest.approx(110, abs=5))
         assert seen.silent_seconds == pytest.approx(10, abs=5)
 
     def test_of_workers_that_are_lost_full_or_of_another_trade(self, db: BatchHand) -> None:
@@ -1279,7 +1547,7 @@ class TestPlan:
         db.sql("update retoma.jobs set crashes = 1 where id = %(id)s", id=claims[2].id)
         db.pause(id)
 
-        plan = db.do(batching.plan(id, configuration=None))
+        plan = db.do(batch_commands.plan(id, configuration=None))
 
         assert (plan.can, plan.why_not) == (True, None)
         assert (plan.skips, plan.continues, plan.begins, plan.reruns) == (3, 1, 3, 0)
@@ -1292,8 +1560,8 @@ class TestPlan:
         db.finish(worker, "completed", "completed", seconds=3.0)
         db.pause(id)
 
-        same = db.do(batching.plan(id, configuration={"model": "a"}))
-        other = db.do(batching.plan(id, configuration={"model": "b"}))
+        same = db.do(batch_commands.plan(id, configuration={"model": "a"}))
+        other = db.do(batch_commands.plan(id, configuration={"model": "b"}))
 
         assert (same.skips, same.reruns, same.seconds_needed) == (2, 0, 6.0)
         assert (other.skips, other.reruns, other.seconds_needed, other.seconds_saved) == (0, 2, 12.0, 0.0)
@@ -1304,7 +1572,7 @@ class TestPlan:
          ("cancelled", "it is cancelled"), ("failed", "its 0 resumes are used up"), ("stalled", None)],
     )  # fmt: skip
     def test_it_says_why_it_cannot_be_resumed(self, db: BatchHand, state: str, why: str | None) -> None:
-        plan = db.do(batching.plan(into(db, state), configuration=None))
+        plan = db.do(batch_commands.plan(into(db, state), configuration=None))
 
         assert (plan.can, plan.why_not) == (why is None, why)
 
@@ -1317,7 +1585,7 @@ class TestEvents:
         db.resume(id)
         db.stall(id)
         db.resume(id)
-        db.do(resuming.change(id, {"name": "b"}))
+        db.do(batch_actions.change(id, {"name": "b"}))
         db.finish(worker, "completed", "failed")
         db.retry_failed(id)
         db.cancel(id)
@@ -1358,6 +1626,19 @@ class TestNews:
         assert news[-1].kind == "sealed"
 
 
+class TestHint:
+    def test_it_is_sent_only_while_somebody_listens(self, db: BatchHand, room: str) -> None:
+        assert db.ask(batches.hint([1, 2])) == [False]
+
+        with psycopg.connect(room, autocommit=True) as listener:
+            listener.execute(f"listen {batches.CHANNEL}")
+            listener.execute(f"select pg_advisory_lock_shared({batches.LISTENING})")
+            assert db.ask(batches.hint([1, 2])) == [True]
+            assert [each.payload for each in listener.notifies(timeout=60, stop_after=1)] == ["1,2"]
+            listener.execute(f"select pg_advisory_unlock_shared({batches.LISTENING})")
+            assert db.ask(batches.hint([])) == [False]
+
+
 class TestConfiguration:
     def test_the_text_it_was_made_with(self, db: BatchHand) -> None:
         id = db.batch(1, configuration={"b": 1, "a": [1.50]})
@@ -1390,47 +1671,132 @@ class TestPrune:
         db.age(1000)
         db.sql("update retoma.batches set finished_at = now() where id <> %(id)s", id=old)  # the first ended just now
 
-        gone: list[tuple[int, str]] = []
-        while some := db.ask(batches.prune(500.0)):
-            gone += some
+        assert db.do(pruning.whole("batches", 500.0)) == 4
 
-        assert (len(gone), gone[-1]) == (4, (old, "batch"))
+        assert db.ask(batches.one(old)) == []
         assert self.rows(db) == one
         assert db.breaches() == []
 
-    def test_a_bounded_number_at_a_time_and_never_a_batch_before_its_jobs(self, db: BatchHand) -> None:
+    def test_a_bounded_number_at_a_time_and_never_a_batch_before_its_jobs_and_its_story(self, db: BatchHand) -> None:
         id = self.full(db)
+        story = db.value("select count(*) from retoma.events")
         db.age(1000)
 
-        told = [sorted(what for _, what in db.ask(batches.prune(500.0, limit=2))) for _ in range(4)]
+        assert db.ask(batches.retire(500.0)) == [id]
+        told = [sorted(what for _, what in db.ask(batches.prune(limit=2))) for _ in range(4 + story // 2 + 1)]
 
-        assert told == [["job", "job"], ["job"], ["batch"], []]
-        assert db.ask(batches.one(id)) == []
+        assert told[:2] == [["job", "job"], ["job"]]
+        assert [each for some in told[2:-2] for each in some] == ["event"] * story
+        assert told[-2:] == [["batch"], []]
+
+    def test_whoever_looks_sees_a_batch_whole_or_not_at_all(self, db: BatchHand) -> None:
+        id = self.full(db)
+        db.age(1000)
+        db.ask(batches.retire(500.0))
+        db.ask(batches.prune(limit=1))
+
+        assert (db.ask(batches.one(id)), db.ask(batches.page()), db.ask(batches.progress(id))) == ([], [], [])
+        for command in (db.restart, db.retry_failed, db.resume, db.pause, db.cancel):
+            with pytest.raises(NotFound):
+                command(id)
+        left = db.value("select min(id) from retoma.jobs")
+        assert db.ask(jobs.restart(left)) == []
+        assert db.breaches() == []
+
+    def test_a_job_that_is_brought_back_to_life_at_that_moment_keeps_its_batch(
+        self, db: BatchHand, hand: Callable[..., BatchHand]
+    ) -> None:
+        id = self.full(db)
+        db.age(1000)
+        other = hand()
+        other.begin()
+        other.ask(jobs.restart(db.jobs_of(id)[0]))
+
+        assert db.do(pruning.whole("batches", 500.0)) == 0
+        other.commit()
+
+        assert db.do(pruning.whole("batches", 500.0)) == 0
+        assert (db.is_(id), db.breaches()) == ("running", [])
 
     @pytest.mark.parametrize("state", ["queued", "running", "paused", "stalled"])
     def test_what_has_not_ended_stays(self, db: BatchHand, state: str) -> None:
         into(db, state)
         db.age(1e6)
 
-        assert db.ask(batches.prune(500.0)) == []
+        assert db.do(pruning.whole("batches", 500.0)) == 0
 
-    def test_one_whose_job_still_runs_keeps_its_row(self, db: BatchHand) -> None:
+    def test_one_whose_job_still_runs_stays_whole(self, db: BatchHand) -> None:
         worker, id = db.hello(lease=1e7), db.batch(2)
         [claim] = db.take(worker, id)
         db.cancel(id)
         db.age(1e6)
 
-        assert len(db.ask(batches.prune(500.0))) == 1
-        assert db.ask(batches.prune(500.0)) == []
+        assert db.do(pruning.whole("batches", 500.0)) == 0
         db.end(worker, ending(claim, "cancelled"))
-        db.ask(batches.prune(500.0))
-        assert db.ask(batches.prune(500.0)) == [(id, "batch")]
+        assert db.do(pruning.whole("batches", 500.0)) == 3
+
+    def test_failed_batches_with_waiting_jobs_go_whole_and_hold_up_no_other(self, db: BatchHand) -> None:
+        worker = db.hello(lease=1e7)
+        for _ in range(20):
+            self.full(db)
+        for _ in range(12):
+            id = db.batch(5, max_failure_rate=0.0, max_retries=0)
+            db.end(worker, *(ending(each, "failed") for each in db.take(worker, id)))
+            assert db.is_(id) == "failed"
+        db.age(1000)
+        db.sql("update retoma.batches set finished_at = finished_at - interval '1 hour' where state = 'failed'")
+
+        assert db.do(pruning.whole("batches", 500.0)) == 12 * 6 + 20 * 4
+        assert self.rows(db) == [0] * len(self.TABLES)
 
     def test_jobs_of_batches_are_not_pruned_alone(self, db: BatchHand) -> None:
         self.full(db)
         db.age(1000)
 
         assert db.ask(jobs.prune(500.0)) == []
+
+
+class TestEndWaiting:
+    def test_a_failed_batch_that_is_resumed_in_the_middle_of_it_has_lost_no_row(self, db: BatchHand) -> None:
+        worker = db.hello(lease=1e7)
+        id = db.batch(5, max_failure_rate=0.0, max_retries=0)
+        db.end(worker, *(ending(each, "failed") for each in db.take(worker, id)))
+        db.age(1000)
+
+        assert len(db.ask(batches.end_waiting(500.0, limit=2))) == 2
+        assert db.ask(batches.retire(500.0)) == [], "two still wait"
+        db.resume(id)
+
+        assert db.do(pruning.whole("batches", 500.0)) == 0
+        assert (len(db.jobs_of(id)), db.is_(id), db.breaches()) == (5, "running", [])
+
+    @pytest.mark.parametrize("state", STATES)
+    def test_only_what_failed_and_was_left_so_for_long(self, db: BatchHand, state: str) -> None:
+        into(db, state)
+
+        assert db.ask(batches.end_waiting(500.0)) == []
+        db.age(1000)
+        assert bool(db.ask(batches.end_waiting(500.0))) == (state == "failed")
+
+
+class TestPipelines:
+    def test_of_which_pipeline_each_is_and_nothing_of_those_that_are_not_there(self, db: BatchHand) -> None:
+        first, second, pruned = db.batch(), db.batch(), db.batch()
+        db.sql("update retoma.batches set pipeline = 'other' where id = %(id)s", id=second)
+        db.sql("update retoma.batches set pruned_at = now() where id = %(id)s", id=pruned)
+
+        assert dict(db.ask(batches.pipelines([first, second, pruned, 404]))) == {first: PIPELINE, second: "other"}
+
+
+class TestRetire:
+    def test_the_oldest_first_a_bounded_number_at_a_time(self, db: BatchHand) -> None:
+        first, second = into(db, "completed"), into(db, "completed")
+        db.age(1000)
+        db.sql("update retoma.batches set finished_at = finished_at - interval '1 hour' where id = %(id)s", id=second)
+
+        assert db.ask(batches.retire(500.0, limit=1)) == [second]
+        assert db.ask(batches.retire(500.0, limit=1)) == [first]
+        assert db.ask(batches.retire(500.0, limit=1)) == []
 
 
 class TestFailurePolicy:
@@ -1675,9 +2041,10 @@ class TestLookAfter:
         db.take(worker, id)
         db.age(STALL + 1)
 
-        round = db.look_after()
+        first, second = db.look_after(), db.look_after()
 
-        assert ([each.batch_id for each in round.stalled], round.failed) == ([id], [id])
+        assert ([each.batch_id for each in first.stalled], first.failed) == ([id], [])
+        assert (second.stalled, second.failed) == ([], [id])
         assert (db.is_(id), db.one(id).reason, db.told(id)[-2:]) == ("failed", "resumes", ["stalled", "failed"])
         assert (db.counts(id), db.breaches()) == ((4, 3, 0), [])
 
@@ -1699,3 +2066,12 @@ class TestLookAfter:
         db.look_after()
 
         assert (db.state(claim.id), db.counts(id)) == ("cancelled", (1, 0, 0))
+
+
+class TestRestingFor:
+    def test_only_batches_that_rest_for_that_reason_are_found(self, db: BatchHand) -> None:
+        ids = [db.batch() for _ in range(2)]
+        for id, reason in zip(ids, ("price_unknown: p/m", "person"), strict=True):
+            db.ask(batches.pause(id, reason=reason))
+
+        assert db.ask(batches.resting_for(["price_unknown: p/m"])) == ids[:1]

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator
+from datetime import date
 from decimal import Decimal
 from typing import Any
 
-import psycopg
 import pytest
 from store_batch import BatchHand, hands, read
 from store_hand import answer
 
-from retoma import batching
-from retoma.batching import BatchOptions
-from retoma.call import Opened
-from retoma.model import Claim
-from retoma.store import calls
+from retoma.calls.writer import NOT_OURS
+from retoma.commands import batches as batch_commands
+from retoma.commands.batches import BatchOptions
+from retoma.model.call import Opened
+from retoma.model.job import Claim
+from retoma.store import calls, jobs
 from retoma.store.calls import Intent, Settled
+from retoma.store.query import Query
 
 SETTLED = Settled(
+    id=0,
     answer='{"said": 1}',
     text="1",
     finish="stop",
@@ -33,7 +36,7 @@ SETTLED = Settled(
 
 
 DAY = 86_400.0
-EMPTY_CALLS = "delete from retoma.calls; delete from retoma.prices"
+EMPTY_CALLS = "delete from retoma.calls; delete from retoma.prices; delete from retoma.tier_prices"
 
 
 @pytest.fixture
@@ -43,8 +46,16 @@ def hand(room: str) -> Iterator[Callable[..., BatchHand]]:
         yield make
 
 
-def intent(claim: Claim, worker: int, **given: Any) -> Intent:
-    base = Intent(
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Asking(Intent):
+    """An intent, and who has it."""
+
+    tenant: str
+    worker_id: int | None
+
+
+def intent(claim: Claim, worker: int, **given: Any) -> Asking:
+    base = Asking(
         tenant="",
         key="k",
         provider="openai",
@@ -62,7 +73,7 @@ def intent(claim: Claim, worker: int, **given: Any) -> Intent:
     return dataclasses.replace(base, **given)
 
 
-NO_JOB = Intent(
+NO_JOB = Asking(
     tenant="",
     key="k",
     provider="openai",
@@ -86,13 +97,22 @@ def held(db: BatchHand) -> tuple[Claim, int]:
     return claim, worker
 
 
-def opened(db: BatchHand, asked: Intent) -> Opened:
-    return db.ask(calls.open(asked))[0]
+def opening(*asked: Asking) -> Query[tuple[int, Opened]]:
+    return calls.open(asked, tenant=asked[0].tenant, worker_id=asked[0].worker_id)
+
+
+def opened(db: BatchHand, asked: Asking) -> Opened:
+    rows = db.ask(opening(asked))
+    return rows[0][1] if rows else NOT_OURS
+
+
+def answered(db: BatchHand, id: int, settled: Settled = SETTLED) -> list[int | None]:
+    return [found for found, _ in db.ask(calls.answer([dataclasses.replace(settled, id=id)]))]
 
 
 def batch_of(db: BatchHand, jobs: int, budget: str | None) -> int:
     options = BatchOptions(budget=None if budget is None else Decimal(budget))
-    return db.do(batching.create(read, range(jobs), lambda _: None, "x", options)).id
+    return db.do(batch_commands.create(read, range(jobs), lambda _: None, "x", options)).id
 
 
 def handed_over(db: BatchHand, claim: Claim) -> tuple[int]:
@@ -121,7 +141,7 @@ class TestOpen:
     def test_an_equal_call_that_was_answered_is_given_back_whoever_asked_it(self, db: BatchHand) -> None:
         claim, worker = held(db)
         first = opened(db, intent(claim, worker)).opened or 0
-        db.ask(calls.answer(first, SETTLED))
+        answered(db, first)
         other, holder = held(db)
         found = opened(db, intent(other, holder))
 
@@ -130,7 +150,7 @@ class TestOpen:
 
     def test_another_tenant_gets_nothing_of_it(self, db: BatchHand) -> None:
         claim, worker = held(db)
-        db.ask(calls.answer(opened(db, intent(claim, worker)).opened or 0, SETTLED))
+        answered(db, opened(db, intent(claim, worker)).opened or 0)
 
         assert opened(db, intent(claim, worker, tenant="other")).known is None
 
@@ -175,7 +195,7 @@ class TestOpen:
         assert found.opened
         assert found.doubts == 0, "the doubt is another job's"
         assert db.sql("select kind, state from retoma.calls order by id") == [("first", "doubtful"), ("again", "open")]
-        assert db.ask(calls.answer(first, SETTLED)) == [first], "and if it comes after all it is kept"
+        assert answered(db, first) == [first], "and if it comes after all it is kept"
 
     def test_of_two_at_the_very_same_moment_one_goes_on_and_the_other_changed_nothing(
         self, hand: Callable[..., BatchHand]
@@ -186,12 +206,12 @@ class TestOpen:
         first, second = one.claim(worker, limit=2)
         one.begin()
         ahead = opened(one, intent(first, worker))
-        slow = two.start(calls.open(intent(second, worker)))
+        slow = two.start(opening(intent(second, worker)))
 
         assert two.has_to_wait_for(one, slow)
         one.commit()
-        with pytest.raises(psycopg.errors.UniqueViolation):
-            answer(slow)
+        [(_, late)] = answer(slow)
+        assert (late.mine, late.opened, late.asked) == (True, None, 0)
         assert opened(two, intent(second, worker)).asked == ahead.opened
         assert one.value("select reserved from retoma.batches") == Decimal("0.50")
         assert one.value("select count(*) from retoma.calls") == 1
@@ -274,7 +294,7 @@ class TestOpenOfWhatWasHandedIn:
         claim, worker, id = handed_in(db)
         db.ask(calls.rest(id, worker_id=worker))
         known = opened(db, intent(claim, worker, reuse=False)).opened or 0
-        db.ask(calls.answer(known, SETTLED))
+        answered(db, known)
 
         found = opened(db, intent(claim, worker, kept=DAY))
         assert (found.known, found.operation) == (known, None)
@@ -288,11 +308,11 @@ class TestOpenOfWhatWasHandedIn:
         (first, ana), (second, bruno) = held(one), held(one)
         one.begin()
         ahead = opened(one, intent(first, ana, kept=DAY))
-        slow = two.start(calls.open(intent(second, bruno, kept=DAY)))
+        slow = two.start(opening(intent(second, bruno, kept=DAY)))
 
         assert two.has_to_wait_for(one, slow)
         one.commit()
-        [behind] = answer(slow)
+        [(_, behind)] = answer(slow)
         assert (ahead.opened, ahead.operation) == (id, "results/1")
         assert (behind.opened, behind.operation, behind.asked) == (None, None, id)
         assert one.value("select worker_id from retoma.calls") == ana
@@ -309,7 +329,7 @@ class TestOpenOfNoJob:
 
     def test_an_answer_serves_who_has_a_job_and_who_has_none(self, db: BatchHand) -> None:
         id = opened(db, NO_JOB).opened or 0
-        db.ask(calls.answer(id, SETTLED))
+        answered(db, id)
 
         assert opened(db, NO_JOB).known == id
         assert opened(db, intent(*held(db))).known == id
@@ -323,6 +343,153 @@ class TestOpenOfNoJob:
         assert db.sql("select kind, state from retoma.calls order by id") == [("first", "doubtful"), ("again", "open")]
 
 
+class TestOpenOfMany:
+    def test_each_is_decided_by_itself(self, db: BatchHand) -> None:
+        worker = db.hello()
+        for _ in range(4):
+            db.one_job()
+        known, under_way, new, stale = db.claim(worker, limit=4)
+        first = opened(db, intent(known, worker, key="known")).opened or 0
+        answered(db, first)
+        second = opened(db, intent(under_way, worker, key="under way")).opened
+        asked = [
+            intent(new, worker, key="known"),
+            intent(new, worker, key="under way", step="b"),
+            intent(new, worker, key="new", step="c"),
+            intent(stale, worker, key="stale", fence=stale.fence + 1),
+        ]
+        found = dict(db.ask(opening(*asked)))
+
+        assert (found[1].known, found[1].opened) == (first, None)
+        assert (found[2].asked, found[2].opened) == (second, None)
+        assert found[3].opened is not None
+        assert found.keys() == {1, 2, 3}, "whose job is another's does not come back"
+
+    def test_together_they_never_pass_a_budget(self, db: BatchHand) -> None:
+        batch_of(db, 4, "1.20")
+        worker = db.hello()
+        asked = [intent(claim, worker, key=str(claim.id)) for claim in db.claim(worker, limit=4)]
+        found = [each.opened is not None for _, each in db.ask(opening(*asked))]
+
+        assert found == [True, True, False, False]
+        assert db.value("select reserved from retoma.batches") == Decimal("1.00")
+        assert db.breaches() == []
+
+    def test_one_who_is_too_late_takes_no_other_along_and_reserves_nothing(
+        self, hand: Callable[..., BatchHand]
+    ) -> None:
+        one, two = hand(), hand()
+        batch_of(one, 3, "10")
+        worker = one.hello()
+        first, second, third = one.claim(worker, limit=3)
+        one.sql(
+            "update retoma.jobs set batch_id = null where id = %(id)s", id=first.id
+        )  # so that no purse is waited for
+        one.begin()
+        ahead = opened(one, intent(first, worker)).opened
+        slow = two.start(opening(intent(second, worker), intent(third, worker, key="other")))
+
+        assert two.has_to_wait_for(one, slow)
+        one.commit()
+        late, other = (found for _, found in answer(slow))
+        assert (late.opened, late.asked) == (None, 0)
+        assert other.opened not in (None, ahead)
+        assert one.value("select reserved from retoma.batches") == Decimal("0.50")
+
+
+class TestOpenOfItsOwn:
+    """Without reuse no other job's answer is taken, and the step's own is."""
+
+    def test_the_answer_of_an_earlier_attempt_is_found_whatever_the_fence(self, db: BatchHand) -> None:
+        claim, worker = held(db)
+        id = opened(db, intent(claim, worker, reuse=False)).opened or 0
+        answered(db, id)
+        (new,) = handed_over(db, claim)
+        later = intent(claim, new, fence=claim.fence + 1, reuse=False)
+
+        assert opened(db, later).known == id
+        assert opened(db, dataclasses.replace(later, step="other")).known is None, "another step wants another throw"
+        assert opened(db, intent(*held(db), reuse=False)).known is None, "and so does another job"
+
+    def test_while_it_is_under_way_the_next_attempt_waits_for_it(self, db: BatchHand) -> None:
+        claim, worker = held(db)
+        id = opened(db, intent(claim, worker, reuse=False)).opened
+        db.sql("update retoma.jobs set fence = fence + 1")
+        found = opened(db, intent(claim, worker, fence=claim.fence + 1, reuse=False))
+
+        assert (found.asked, found.opened, found.here, found.ours) == (id, None, True, False)
+        assert db.value("select state from retoma.calls") == "open"
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            "update retoma.workers set stopped_at = now() where id = (select min(id) from retoma.workers)",
+            "update retoma.calls set own_until = now()",
+        ],
+        ids=["its executor is gone", "it takes too long"],
+    )
+    def test_nobody_waits_for_what_will_not_come_and_the_next_says_again(self, db: BatchHand, change: str) -> None:
+        claim, _ = held(db)
+        opened(db, intent(claim, _, reuse=False))
+        new = db.hello()
+        db.sql("update retoma.jobs set fence = fence + 1, worker_id = %(new)s", new=new)
+        db.sql(change)
+        found = opened(db, intent(claim, new, fence=claim.fence + 1, reuse=False))
+
+        assert (found.opened is not None, found.doubts) == (True, 1)
+        assert db.sql("select kind, state from retoma.calls order by id") == [("first", "doubtful"), ("again", "open")]
+
+    def test_a_statement_that_is_repeated_finds_what_it_wrote_itself(self, db: BatchHand) -> None:
+        claim, worker = held(db)
+        first = intent(claim, worker, reuse=False, before=False)
+        id = opened(db, first).opened
+        found = opened(db, dataclasses.replace(first, before=True))
+
+        assert (found.asked, found.here, found.ours) == (id, True, True)
+
+    def test_a_restart_asks_anew_and_says_again(self, db: BatchHand) -> None:
+        claim, worker = held(db)
+        answered(db, opened(db, intent(claim, worker, reuse=False)).opened or 0)
+        db.sql("update retoma.jobs set restarted_fence = fence, fence = fence + 1")
+        found = opened(db, intent(claim, worker, fence=claim.fence + 1, reuse=False))
+
+        assert found.known is None
+        assert db.sql("select kind from retoma.calls order by id") == [("first",), ("again",)]
+
+
+class TestUnfit:
+    def test_an_answer_that_did_not_fit_is_given_to_its_own_job_alone(self, db: BatchHand) -> None:
+        claim, worker = held(db)
+        id = opened(db, intent(claim, worker)).opened or 0
+        answered(db, id)
+        assert db.ask(calls.unfit([id])) == [id]
+        db.sql("update retoma.jobs set fence = fence + 1")
+
+        assert opened(db, intent(claim, worker, fence=claim.fence + 1)).known == id, "an attempt that follows by itself"
+        assert opened(db, intent(*held(db))).known is None
+
+    @pytest.mark.parametrize("wish", ["retry", "restart"])
+    def test_after_a_person_s_wish_the_model_is_asked_again_once_for_each(self, db: BatchHand, wish: str) -> None:
+        claim, worker = held(db)
+        for time in range(1, 4):
+            found = opened(db, intent(claim, worker, fence=time))
+            assert found.opened is not None
+            answered(db, found.opened)
+            db.ask(calls.unfit([found.opened]))
+            assert opened(db, intent(claim, worker, fence=time)).known == found.opened
+            failed = "update retoma.jobs set state = 'failed', worker_id = null, finished_at = now()"
+            db.sql(failed)
+            db.ask(jobs.retry([claim.id]) if wish == "retry" else jobs.restart(claim.id))
+            assert [each.fence for each in db.claim(worker)] == [time + 1]
+
+        assert db.sql("select kind from retoma.calls order by id") == [("first",), ("again",), ("again",)]
+
+    def test_what_is_not_answered_cannot_be_unfit(self, db: BatchHand) -> None:
+        claim, worker = held(db)
+
+        assert db.ask(calls.unfit([opened(db, intent(claim, worker)).opened or 0])) == []
+
+
 class TestAccept:
     def test_the_operation_is_kept_whoever_has_the_job_by_now(self, db: BatchHand) -> None:
         claim, _, id = handed_in(db)
@@ -334,7 +501,7 @@ class TestAccept:
 
     def test_what_is_over_is_not_touched(self, db: BatchHand) -> None:
         _, _, id = handed_in(db)
-        db.ask(calls.answer(id, dataclasses.replace(SETTLED, request_id=None)))
+        answered(db, id, dataclasses.replace(SETTLED, request_id=None))
 
         assert db.ask(calls.accept(id, "results/2")) == []
         assert db.ask(calls.one(id))[0].request_id == "results/1", "an answer does not forget where it was found"
@@ -349,7 +516,7 @@ class TestRest:
         assert db.sql("select state, status, error, text, awaited_until <= clock_timestamp() from retoma.calls") == [
             ("open", 500, "down", "<html>", True)
         ]
-        db.ask(calls.answer(id, SETTLED))
+        answered(db, id)
         assert db.sql("select status, error, text from retoma.calls") == [(None, None, "1")]
 
     def test_another_throw_stays_one_that_nobody_waits_for(self, db: BatchHand) -> None:
@@ -390,7 +557,7 @@ class TestAnswer:
         batch_of(db, 1, "1")
         worker = db.hello()
         [claim] = db.claim(worker)
-        db.ask(calls.answer(opened(db, intent(claim, worker)).opened or 0, SETTLED))
+        answered(db, opened(db, intent(claim, worker)).opened or 0)
 
         assert db.sql("select spent, reserved from retoma.batches") == [(Decimal("0.30"), 0)]
 
@@ -402,15 +569,15 @@ class TestAnswer:
         )
         db.sql("update retoma.calls set state = 'doubtful'")
 
-        assert db.ask(calls.answer(id, SETTLED)) == [id]
+        assert answered(db, id) == [id]
         assert db.ask(calls.one(id))[0].answer == '{"said": 1}'
 
     def test_a_call_is_answered_once(self, db: BatchHand) -> None:
         claim, worker = held(db)
         id = opened(db, intent(claim, worker)).opened or 0
 
-        assert db.ask(calls.answer(id, SETTLED)) == [id]
-        assert db.ask(calls.answer(id, SETTLED)) == []
+        assert answered(db, id) == [id]
+        assert answered(db, id) == []
 
 
 class TestFail:
@@ -448,7 +615,7 @@ class TestPage:
     def test_calls_come_newest_first_by_what_is_asked_for(self, db: BatchHand) -> None:
         claim, worker = held(db)
         ids = [opened(db, intent(claim, worker, key=key)).opened or 0 for key in "abc"]
-        db.ask(calls.answer(ids[1], SETTLED))
+        answered(db, ids[1])
 
         assert [each.id for each in db.ask(calls.page(job_id=claim.id))] == ids[::-1]
         assert [each.id for each in db.ask(calls.page(state="answered"))] == [ids[1]]
@@ -461,7 +628,7 @@ class TestSpend:
         for key, kind in (("a", "first"), ("b", "repair"), ("c", "first")):
             id = opened(db, intent(claim, worker, key=key, kind=kind)).opened or 0
             if key != "c":
-                db.ask(calls.answer(id, SETTLED))
+                answered(db, id)
 
         [found] = db.ask(calls.spend("model"))
         assert (found.name, found.calls, found.answered) == ("openai/gpt", 3, 2)
@@ -526,18 +693,18 @@ class TestPrice:
 class TestPrices:
     def test_each_model_has_one_price_today(self, db: BatchHand) -> None:
         for model in ("a", "b"):
-            db.ask(calls.set_price("p", model, input=Decimal(1)))
+            db.ask(calls.set_price("p", model, {"input": Decimal(1)}))
 
         assert [each.model for each in db.ask(calls.prices())] == ["a", "b"]
 
 
 class TestSetPrice:
     def test_a_person_s_price_wins_and_what_is_known_does_not_replace_it(self, db: BatchHand) -> None:
-        db.ask(calls.set_price("p", "m", input=Decimal(7)))
+        db.ask(calls.set_price("p", "m", {"input": Decimal(7)}))
 
-        assert db.ask(calls.set_price("p", "m", input=Decimal(1), source="known", replace=False)) == []
+        assert db.ask(calls.set_price("p", "m", {"input": Decimal(1)}, source="known", replace=False)) == []
         assert db.ask(calls.price("p", "m"))[0].input == 7
-        db.ask(calls.set_price("p", "m", input=Decimal(8)))
+        db.ask(calls.set_price("p", "m", {"input": Decimal(8)}))
         assert db.ask(calls.price("p", "m"))[0].input == 8
 
 
@@ -548,7 +715,49 @@ class TestPrune:
         db.sql("update retoma.calls set asked_at = now() - interval '31 days'")
         month = 30 * 86_400.0
 
-        assert db.ask(calls.prune(month)) == []
+        assert [each.gone for each in db.ask(calls.prune(month))] == [0]
         db.sql("delete from retoma.jobs")
         assert db.ask(calls.prune(2 * month)) == []
-        assert db.ask(calls.prune(month)) == [id]
+        assert [(each.id, each.gone) for each in db.ask(calls.prune(month))] == [(id, 1)]
+
+
+class TestSetTierPrice:
+    def test_a_tier_has_a_price_beside_the_standard_one(self, db: BatchHand) -> None:
+        db.ask(calls.set_price("p", "m", {"input": Decimal(2)}))
+        db.ask(calls.set_tier_price("p", "m", "batch", {"input": Decimal(9)}))
+        db.ask(calls.set_tier_price("p", "m", "batch", {"input": Decimal(1)}))
+
+        assert [(each.tier, each.input) for each in db.ask(calls.price("p", "m"))] == [("", 2), ("batch", 1)]
+
+
+class TestPriceStory:
+    def test_it_tells_every_price_the_oldest_first(self, db: BatchHand) -> None:
+        for day in (date(2026, 5, 1), date(2026, 1, 1)):
+            db.ask(calls.set_price("p", "m", {"input": Decimal(day.month)}, since=day))
+
+        assert [each.input for each in db.ask(calls.price_story("p", "m"))] == [1, 5]
+
+
+def unpriced_call(db: BatchHand) -> int:
+    id: int = db.value(
+        "insert into retoma.calls (key, provider, model, request, state, answer, answered_at, cost_basis, input_tokens)"
+        " values ('k', 'p', 'm', '{}', 'answered', '{}', now(), 'unpriced', 7) returning id"
+    )
+    return id
+
+
+class TestUnpriced:
+    def test_calls_without_a_price_are_found_after_a_cursor(self, db: BatchHand) -> None:
+        id = unpriced_call(db)
+
+        assert [(each.id, each.usage.input_tokens) for each in db.ask(calls.unpriced(after=id - 1))] == [(id, 7)]
+        assert db.ask(calls.unpriced(after=id)) == []
+
+
+class TestReprice:
+    def test_only_the_first_who_says_a_cost_is_heard(self, db: BatchHand) -> None:
+        id = unpriced_call(db)
+
+        assert db.ask(calls.reprice([(id, Decimal(3), "own")])) == [(id, 3)]
+        assert db.ask(calls.reprice([(id, Decimal(4), "own")])) == []
+        assert db.ask(calls.one(id))[0].cost == 3

@@ -53,6 +53,40 @@ class TestOf:
 
         assert [each.value for each in db.ask(checkpoints.of(claim.id))] == ["1"]
 
+    def test_values_that_are_long_or_too_many_are_left_out(self, db: Hand) -> None:
+        worker = db.hello()
+        claim = db.claimed(worker)
+        long = '"' + "x" * 300 + '"'
+        for step, value in (("a", '"0123456789"'), ("b", long), ("c", '"0123456789"'), ("d", '"0123456789"')):
+            db.save(worker, claim, step, value)
+
+        saved = db.ask(checkpoints.of(claim.id, short=100, together=30))
+
+        assert [(each.step, each.value is None) for each in saved] == [
+            ("a", False), ("b", True), ("c", False), ("d", True)
+        ]  # fmt: skip
+        assert db.ask(checkpoints.value(claim.id, "b", 1)) == [long]
+
+    def test_a_value_that_is_short_only_while_it_is_packed_is_left_out(self, db: Hand) -> None:
+        worker = db.hello()
+        claim = db.claimed(worker)
+        db.save(worker, claim, "packed", '"' + "x" * 1_000_000 + '"')
+
+        [saved] = db.ask(checkpoints.of(claim.id))
+
+        assert saved.value is None
+
+
+class TestValue:
+    def test_what_was_set_aside_is_not_given(self, db: Hand) -> None:
+        worker = db.hello()
+        claim = db.claimed(worker)
+        db.save(worker, claim, value="1")
+        assert db.ask(checkpoints.value(claim.id, "step", 1)) == ["1"]
+        db.ask(checkpoints.set_aside(claim.id, step="step", generation=1, reason="corrupt"))
+
+        assert db.ask(checkpoints.value(claim.id, "step", 1)) == []
+
 
 class TestSave:
     def test_many_steps_of_many_jobs_go_into_one_statement(self, db: Hand) -> None:

@@ -12,11 +12,12 @@ from typing import Any, cast
 import psycopg
 from store_hand import Hand, answer, checkpoint, completed
 
-from retoma.database import Database
-from retoma.ledger import Ledger
-from retoma.model import Ended
-from retoma.query import Query
+from retoma.model.job import Ended
+from retoma.postgres.database import Database
+from retoma.postgres.faults import Outages
 from retoma.store import checkpoints
+from retoma.store.query import Query
+from retoma.worker.journal import Journal
 
 Hands = Callable[..., Hand]
 
@@ -28,6 +29,7 @@ class SlowToCommit:
         self.broken = broken
         self.good = good
         self.cut = False
+        self.outages = Outages()
 
     async def all(self, query: Query[Any]) -> list[Any]:
         if not self.cut:
@@ -41,8 +43,8 @@ class SlowToCommit:
         return answer(asked)
 
 
-def ledger_of(database: SlowToCommit, worker: int, ended: Callable[[Ended, str | None], None]) -> Ledger:
-    return Ledger(cast(Database, database), worker, ended=ended, lost=lambda _job: None)
+def ledger_of(database: SlowToCommit, worker: int, ended: Callable[[Ended, str | None], None]) -> Journal:
+    return Journal(cast(Database, database), worker, ended=ended, lost=lambda _job: None)
 
 
 async def test_an_ending_that_was_written_in_the_end_is_told_as_written(hand: Hands) -> None:

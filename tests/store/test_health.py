@@ -75,3 +75,19 @@ class TestHolders:
         [holder] = three.ask(health.holders(two.pid))
 
         assert (holder.what, holder.pid) == ("the right to change the tables", one.pid)
+
+
+class TestOverstays:
+    def test_nothing_is_past_its_time_in_an_empty_database(self, db: Hand) -> None:
+        assert {each.seconds for each in db.ask(health.overstays(0.0))} == {0.0}
+
+    def test_each_kind_says_for_how_long_its_oldest_is_past_its_time(self, db: Hand) -> None:
+        worker = db.hello()
+        db.end(worker, failed(db.claimed(worker), again=False))
+        db.age(3600)
+
+        found = {each.kind: each.seconds for each in db.ask(health.overstays(600.0))}
+
+        assert list(found) == ["jobs", "batches", "calls", "replies", "workers"]
+        assert 3000 <= found.pop("jobs") < 3600
+        assert set(found.values()) == {0.0}

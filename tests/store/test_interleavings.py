@@ -30,10 +30,11 @@ from store_hand import (
 )
 from store_twin import Twin, ending
 
-from retoma.model import Claim
-from retoma.query import Query
+from retoma.model.job import Claim
 from retoma.store import checkpoints, jobs, queues, schedules, workers
 from retoma.store.jobs import Blame
+from retoma.store.query import Query
+from retoma.store.turns import Turns
 
 Hands = Callable[..., Hand]
 
@@ -101,7 +102,7 @@ def slowly(hand: Hands, slow_role: str) -> Iterator[Slowly]:
 
 
 def claiming(worker: int, limit: int = 10, **changes: Any) -> Query[Claim]:
-    return jobs.claim(worker, [QUEUE], [PIPELINE], limit=limit, **{"token": uuid4(), "after_lane": 0} | changes)
+    return jobs.claim(worker, [QUEUE], [PIPELINE], limit=limit, **{"token": uuid4(), "turns": Turns()} | changes)
 
 
 def ids_of(rows: list[Any]) -> list[int]:
@@ -467,8 +468,9 @@ class TestRecoverAndRecover:
         one.silence(*workers)
         one.begin()
         mine = ids_of(one.recover(limit=2))
-        theirs = ids_of(two.recover())
+        assert two.recover() == [], "one sweep at a time"
         one.commit()
+        theirs = ids_of(two.recover())
 
         assert sorted(mine + theirs) == ids
         assert two.recover() == []

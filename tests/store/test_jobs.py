@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -12,6 +13,7 @@ from uuid import uuid4
 import psycopg
 import pytest
 from store_hand import (
+    LEASE,
     PIPELINE,
     QUEUE,
     Hand,
@@ -24,10 +26,11 @@ from store_hand import (
     waiting,
 )
 
-from retoma.model import Claim, Ended, JobState, Receipt
-from retoma.query import Query
+from retoma.model.job import Claim, Ended, JobState, Receipt
 from retoma.store import checkpoints, jobs, queues, workers
 from retoma.store.jobs import MOST_CRASHES, MOST_OUTAGES, Blame
+from retoma.store.query import Query
+from retoma.store.turns import Turns
 
 Hands = Callable[..., Hand]
 
@@ -44,6 +47,13 @@ def heard_hints(db: Hand, act: Callable[[], object]) -> list[str]:
         heard.append(notice.payload)
     db.sql("unlisten retoma")
     return heard
+
+
+def outage(db: Hand) -> None:
+    """For longer than a lease nobody could reach the database; every worker had beaten five seconds before that."""
+    db.recover()
+    db.age(LEASE + 30)
+    db.sql("update retoma.duties set last_at = now() - make_interval(secs => %(ago)s)", ago=LEASE + 25)
 
 
 def crash(db: Hand, ids: Sequence[int]) -> None:
@@ -119,13 +129,13 @@ class TestEnqueue:
 
         assert db.job(db.one_job(run_at=at, delay=5.0)).run_at == at
 
-    def test_a_named_lane_is_found_and_an_unknown_one_is_the_common_line(self, db: Hand) -> None:
+    def test_a_named_lane_is_found_and_nothing_is_queued_into_one_that_is_not_there(self, db: Hand) -> None:
         [lane] = db.lanes("tenant")
         receipts = db.ask(jobs.enqueue(order_of(), ["1"] * 3, [None] * 3, ["tenant", "nobody", None], notify=False))
 
         found = [db.value(f"select lane_id from retoma.jobs where id = {each.id}") for each in receipts]
 
-        assert found == [lane, 0, 0]
+        assert found == [lane, 0]
 
     def test_one_hint_is_sent_however_many_jobs_come(self, db: Hand) -> None:
         def many() -> None:
@@ -157,12 +167,8 @@ ORDERS: list[dict[str, object]] = [
 
 class TestEnqueueOne:
     @pytest.mark.parametrize("order", ORDERS, ids=lambda order: "-".join(order) or "nothing said")
-    @pytest.mark.parametrize(("key", "lane"), [(None, None), ("a", "tenant"), (None, "nobody")])
-    def test_one_is_written_as_many_are(
-        self, db: Hand, order: dict[str, object], key: str | None, lane: str | None
-    ) -> None:
-        db.lanes("tenant")
-
+    @pytest.mark.parametrize("key", [None, "a"])
+    def test_one_is_written_as_many_are(self, db: Hand, order: dict[str, object], key: str | None) -> None:
         def written(query: Query[Receipt]) -> tuple[Receipt, dict[str, object]]:
             [receipt] = db.ask(query)
             [(row,)] = db.sql("delete from retoma.jobs as job returning to_jsonb(job)")
@@ -170,38 +176,38 @@ class TestEnqueueOne:
             return replace(receipt, id=0), row
 
         db.begin()  # so that it is the same moment for both
-        one = written(jobs.enqueue_one(order_of(**order), '{"a": 1}', key, lane, notify=False))
-        many = written(jobs.enqueue(order_of(**order), ['{"a": 1}'], [key], [lane], notify=False))
+        one = written(jobs.enqueue_one(order_of(**order), '{"a": 1}', key, notify=False))
+        many = written(jobs.enqueue(order_of(**order), ['{"a": 1}'], [key], [None], notify=False))
         db.rollback()
 
         assert one == many
         assert one[0] == Receipt(0, key, JobState.QUEUED, new=True)
 
     def test_a_key_that_is_there_writes_nothing_and_leaves_the_job_to_by_keys(self, db: Hand) -> None:
-        [first] = db.ask(jobs.enqueue_one(order_of(), "1", "a", None, notify=False))
+        [first] = db.ask(jobs.enqueue_one(order_of(), "1", "a", notify=False))
 
-        assert db.ask(jobs.enqueue_one(order_of(), "2", "a", None, notify=False)) == []
+        assert db.ask(jobs.enqueue_one(order_of(), "2", "a", notify=False)) == []
         assert [each.id for each in db.ask(jobs.by_keys(order_of(), ["a"]))] == [first.id]
         assert db.job(first.id).input == "1"
 
     def test_a_key_counts_within_its_pipeline_and_its_batch(self, db: Hand) -> None:
         orders = (order_of(), order_of(pipeline="other"), order_of(batch_id=1), order_of(batch_id=2))
 
-        receipts = [db.ask(jobs.enqueue_one(each, "1", "a", None, notify=False)) for each in orders]
+        receipts = [db.ask(jobs.enqueue_one(each, "1", "a", notify=False)) for each in orders]
 
         assert [len(each) for each in receipts] == [1, 1, 1, 1]
 
     def test_a_hint_is_sent_when_it_is_wanted_and_the_job_is_new(self, db: Hand) -> None:
         def three() -> None:
-            db.ask(jobs.enqueue_one(order_of(), "1", None, None, notify=False))
-            db.ask(jobs.enqueue_one(order_of(), "1", "a", None, notify=True))
-            db.ask(jobs.enqueue_one(order_of(), "1", "a", None, notify=True))
+            db.ask(jobs.enqueue_one(order_of(), "1", None, notify=False))
+            db.ask(jobs.enqueue_one(order_of(), "1", "a", notify=True))
+            db.ask(jobs.enqueue_one(order_of(), "1", "a", notify=True))
 
         assert heard_hints(db, three) == [QUEUE]
 
     def test_an_input_that_is_not_json_queues_nothing(self, db: Hand) -> None:
         with pytest.raises(psycopg.DataError):
-            db.ask(jobs.enqueue_one(order_of(), "{", None, None, notify=False))
+            db.ask(jobs.enqueue_one(order_of(), "{", None, notify=False))
 
         assert db.value("select count(*) from retoma.jobs") == 0
 
@@ -323,9 +329,9 @@ class TestClaim:
         assert not db.claim(10**9)
 
     def test_one_empty_row_says_that_nothing_is_ready(self, db: Hand) -> None:
-        rows = db.ask(jobs.claim(db.hello(), [QUEUE], [PIPELINE], limit=5, token=uuid4(), after_lane=0))
+        rows = db.ask(jobs.claim(db.hello(), [QUEUE], [PIPELINE], limit=5, token=uuid4(), turns=Turns()))
 
-        assert [(each.id, each.walked_to) for each in rows] == [(None, None)]
+        assert [(each.id, each.cut_queues) for each in rows] == [(None, None)]
 
     def test_those_that_were_there_when_one_executor_died_are_given_out_like_any_other(self, db: Hand) -> None:
         ids = db.enqueue(3)
@@ -378,6 +384,84 @@ class TestClaim:
         [again] = db.claim(worker)
 
         assert (again.attempt, again.fence, db.job(again.id).reason) == (2, 2, None)
+
+
+class TestClaimAlone:
+    def test_it_takes_those_that_must_run_alone_from_lanes_and_the_common_line(self, db: Hand) -> None:
+        db.lanes("tenant", "shut")
+        ids = [id for lane in (None, "tenant", "shut") for id in db.enqueue(1, lane=lane, max_attempts=9)]
+        crash(db, ids)
+        crash(db, ids)
+        db.sql("update retoma.lanes set closed_at = now() where name = 'shut'")
+        db.enqueue(2, lane="tenant")
+
+        assert sorted(each.id for each in db.claim(db.hello(), suspects=True)) == ids[:2]
+
+    def test_the_sql_says_the_same_number(self) -> None:
+        for block in ("claim", "claim_alone", "follow", "suspects"):
+            assert set(re.findall(r"crashes (?:>=|<) (\d+)", jobs.SQL[block])) == {str(jobs.ALONE_FROM)}
+
+
+class TestFollow:
+    def follow(self, db: Hand, worker: int, limit: int, turns: Turns) -> list[int]:
+        rows = db.ask(jobs.follow(worker, limit=limit, token=uuid4(), turns=turns))
+        return [each.id for each in turns.followed(rows)]
+
+    def test_the_next_of_the_lines_that_were_served_are_taken_in_turn(self, db: Hand) -> None:
+        worker, turns = db.hello(), Turns()
+        db.lanes("tenant")
+        ours, theirs = db.enqueue(6), db.enqueue(6, lane="tenant")
+        db.claim(worker, 4, turns=turns)
+
+        assert self.follow(db, worker, 4, turns) == [theirs[2], ours[2], theirs[3], ours[3]]
+        assert self.follow(db, worker, 9, turns) == [theirs[4], ours[4], theirs[5], ours[5]]
+        assert self.follow(db, worker, 9, turns) == []
+        assert db.value("select count(*) from retoma.jobs where state = 'running'") == 12
+
+    def test_what_stands_earlier_is_left_to_the_claim(self, db: Hand) -> None:
+        worker, turns = db.hello(), Turns()
+        db.enqueue(6)
+        claims = db.claim(worker, 3, turns=turns)
+        db.end(worker, released(claims[0]))
+        [urgent] = db.enqueue(1, priority=-1)
+
+        assert not {urgent, claims[0].id} & {*self.follow(db, worker, 9, turns)}
+        assert [each.id for each in db.claim(worker)] == [urgent, claims[0].id]
+
+    @pytest.mark.parametrize("why", ["queue", "lane", "limit", "worker", "late", "alone"])
+    def test_nothing_is_taken_that_a_claim_would_not_take(self, db: Hand, why: str) -> None:
+        worker, turns = db.hello(), Turns()
+        db.lanes("tenant")
+        ids = db.enqueue(4, lane="tenant", max_attempts=9)
+        db.claim(worker, 1, turns=turns)
+        match why:
+            case "queue":
+                db.ask(queues.pause(QUEUE, reason="person"))
+            case "lane":
+                db.sql("update retoma.lanes set closed_at = now()")
+            case "limit":
+                db.ask(queues.limit_lane(QUEUE, "tenant", at_once=1))
+            case "worker":
+                db.ask(jobs.bury(worker, [], reason="gone", error="gone"))
+            case "late":
+                db.sql("update retoma.jobs set expires_at = now() where state = 'queued'")
+            case "alone":
+                db.sql("update retoma.jobs set crashes = 2 where state = 'queued'")
+
+        assert self.follow(db, worker, 9, turns) == []
+        assert [db.state(id) for id in ids[1:]] == ["queued"] * 3
+
+    def test_lines_are_followed_only_when_a_claim_has_served_them_all(self, db: Hand) -> None:
+        worker, turns = db.hello(), Turns()
+        names = ["a", "b", "c"]
+        db.lanes(*names)
+        for lane in names:
+            db.enqueue(9, lane=lane)
+
+        db.claim(worker, 2, turns=turns)
+        assert turns.lines == []
+        db.claim(worker, 3, turns=turns)
+        assert len(turns.lines) == 3
 
 
 class TestSuspects:
@@ -434,6 +518,11 @@ class TestSuspects:
         assert self.look(db) == []
 
 
+def bare(claim: Claim) -> Claim:
+    """Without what only the claim itself says."""
+    return replace(claim, priority=None, run_at=None, step=None, turned=None, lines=None)
+
+
 class TestAdopt:
     def test_what_a_claim_took_is_found_by_its_token(self, db: Hand) -> None:
         worker, token = db.hello(), uuid4()
@@ -441,7 +530,7 @@ class TestAdopt:
         claims = db.claim(worker, 2, token=token)
         db.claim(worker, 1)
 
-        assert db.ask(jobs.adopt(worker, token)) == [replace(each, walked_to=None) for each in claims]
+        assert db.ask(jobs.adopt(worker, token)) == [bare(each) for each in claims]
 
     def test_another_worker_cannot_adopt_it(self, db: Hand) -> None:
         worker, token = db.hello(), uuid4()
@@ -456,7 +545,7 @@ class TestAdopt:
         [first, second] = db.claim(worker, token=token)
         db.end(worker, released(first))
 
-        assert db.ask(jobs.adopt(worker, token)) == [replace(second, walked_to=None)]
+        assert db.ask(jobs.adopt(worker, token)) == [bare(second)]
 
 
 class TestEnd:
@@ -486,6 +575,37 @@ class TestEnd:
         job = db.job(claim.id)
         assert (job.attempt, job.reason, job.error, job.finished_at) == (1, "OSError", "OSError: it broke", None)
         assert 20 < db.seconds_until("run_at", claim.id) <= 30
+
+    def test_waiting_for_a_provider_is_one_attempt_however_often_it_sends_the_job_away(self, db: Hand) -> None:
+        worker = db.hello()
+        id = db.one_job()
+        for _ in range(5):
+            [claim] = db.claim(worker)
+            db.end(worker, Ended(claim, "postponed", delay=0.0, reason="limited: openai/x", seconds=0.5))
+
+        [waited] = db.attempts(id)
+        assert (waited.ending, waited.reason, waited.fence, waited.seconds) == (
+            "postponed",
+            "limited: openai/x",
+            5,
+            2.5,
+        )
+        assert db.ask(jobs.ended([Ended(claim, "postponed")])) == [(id, "queued")], "its last ending is found again"
+        [claim] = db.claim(worker)
+        db.end(worker, failed(claim, delay=0))
+        [claim] = db.claim(worker)
+        db.end(worker, Ended(claim, "postponed", delay=0.0, reason="limited: openai/x", seconds=0.5))
+        assert [each.ending for each in db.attempts(id)] == ["postponed", "failed", "postponed"]
+        assert db.job(id).attempt == 1
+
+    def test_what_chose_to_rest_has_an_attempt_for_each_time(self, db: Hand) -> None:
+        worker = db.hello()
+        id = db.one_job()
+        for _ in range(3):
+            [claim] = db.claim(worker)
+            db.end(worker, Ended(claim, "postponed", delay=0.0, reason="sleeping"))
+
+        assert len(db.attempts(id)) == 3
 
     def test_a_failure_that_cannot_be_mended_is_final(self, db: Hand) -> None:
         worker = db.hello()
@@ -981,26 +1101,83 @@ class TestRecover:
         assert [each.id for each in db.recover()] == [claim.id]
         assert db.value(f"select reason from retoma.workers where id = {worker}") == "why"
 
-    def test_a_database_that_has_just_come_back_gives_one_lease_of_grace(self, db: Hand) -> None:
-        patient, hasty = db.hello(lease=86_400 * 365), db.hello(lease=0.001)
-        db.enqueue(2)
-        [kept], [lost] = db.claim(patient, 1), db.claim(hasty, 1)
-        db.silence(patient, hasty)
-        db.sql("set search_path = public")  # the server's real start: minutes ago
-
-        assert [each.id for each in db.recover()] == [lost.id]
-
-        db.sql("reset search_path")
-        assert [each.id for each in db.recover()] == [kept.id]
-
-    def test_a_stopped_worker_gets_no_grace(self, db: Hand) -> None:
-        worker = db.hello(lease=86_400 * 365)
+    def test_after_an_outage_everybody_has_as_much_of_the_lease_left_as_before_it(self, db: Hand) -> None:
+        worker = db.hello()
         claim = db.claimed(worker)
-        db.silence(worker)
-        db.sql("update retoma.workers set stopped_at = now()")
-        db.sql("set search_path = public")
+        outage(db)
+
+        assert db.recover() == []
+        assert LEASE / 2 < db.seconds_until("lease_expires_at", worker, "workers") <= LEASE
+        assert db.beat(worker) == [worker]
+        assert db.state(claim.id) == "running"
+
+    def test_who_does_not_come_back_after_an_outage_is_taken_when_the_rest_of_its_lease_is_over(self, db: Hand) -> None:
+        worker = db.hello()
+        claim = db.claimed(worker)
+        outage(db)
+        db.recover()
+
+        # Another outage, or somebody who sweeps once an hour: it was spared once, and has not beaten since.
+        db.age(LEASE + 1)
+        db.sql("update retoma.duties set last_at = now() - make_interval(secs => %(ago)s)", ago=LEASE)
 
         assert [each.id for each in db.recover()] == [claim.id]
+
+    def test_the_first_that_beats_after_an_outage_costs_nobody_else_a_job(self, db: Hand) -> None:
+        slow, quick = db.hello(), db.hello()
+        claim = db.claimed(slow)
+        outage(db)
+        db.beat(quick)
+
+        assert db.recover() == []
+        assert db.beat(slow) == [slow]
+        assert db.state(claim.id) == "running"
+
+    def test_a_worker_that_starts_after_an_outage_costs_nobody_else_a_job(self, db: Hand) -> None:
+        slow = db.hello()
+        db.claimed(slow)
+        outage(db)
+        db.hello()
+
+        assert db.recover() == []
+        assert db.beat(slow) == [slow]
+
+    def test_who_could_not_be_spared_because_its_row_was_locked_is_spared_by_the_next_sweep(
+        self, db: Hand, hand: Hands
+    ) -> None:
+        slow, other = db.hello(), hand()
+        db.claimed(slow)
+        outage(db)
+        with other.connection.transaction():
+            other.sql(f"select from retoma.workers where id = {slow} for no key update")
+            assert db.recover() == []
+
+        assert db.recover() == []
+        assert db.beat(slow) == [slow]
+
+    def test_a_sweep_beside_another_takes_nothing_and_does_not_wait(self, db: Hand, hand: Hands) -> None:
+        worker = db.hello()
+        claim = db.claimed(worker)
+        db.silence(worker)
+        other = hand()
+
+        with db.connection.transaction():
+            assert [each.id for each in db.recover()] == [claim.id]
+            assert other.recover() == []
+
+    def test_a_burial_and_a_sweep_lock_in_the_same_order(self, db: Hand, hand: Hands) -> None:
+        """The supervisor finds its executor dead in the moment in which a sweep finds the lease over."""
+        worker = db.hello()
+        claim = db.claimed(worker)
+        db.silence(worker)
+        other = hand()
+
+        with db.connection.transaction():
+            db.sql(f"select from retoma.workers where id = {worker} for no key update")
+            buried = other.start(jobs.bury(worker, [], reason="died", error="It died."))
+            other.waits_for(db, buried)
+            assert db.sql(f"select id from retoma.jobs where id = {claim.id} for no key update nowait") == [(claim.id,)]
+        assert [each.id for each in answer(buried)] == [claim.id]
 
     def test_a_sweep_takes_a_bounded_number_of_workers_and_the_next_one_the_rest(self, db: Hand) -> None:
         silent = [db.hello() for _ in range(5)]
@@ -1128,7 +1305,7 @@ class TestExpire:
     def test_a_job_that_was_taken_in_time_does_not_expire_later(self, db: Hand, ending: str) -> None:
         worker = db.hello()
         claim = db.claimed(worker, expires=60.0)
-        db.end(worker, Ended(claim, ending, again=True, reason=ending, delay=3600.0, error="it broke"))
+        db.end(worker, Ended(claim, ending, again=True, reason=ending, delay=3600.0, error="it broke", seconds=0.1))
         db.age(61)
 
         assert db.ask(jobs.expire()) == []
@@ -1136,6 +1313,24 @@ class TestExpire:
         db.age(3600)
         db.beat(worker)
         assert [each.id for each in db.claim(worker)] == [claim.id]
+
+    @pytest.mark.parametrize("way", ["handed back", "buried", "recovered"])
+    def test_a_job_that_was_only_fetched_keeps_its_time_to_expire(self, db: Hand, way: str) -> None:
+        worker = db.hello(at_once=1)
+        db.enqueue(1)
+        id = db.one_job(expires=60.0)
+        [_, claim] = db.claim(worker)
+        if way == "handed back":
+            db.end(worker, released(claim))
+        elif way == "buried":
+            db.ask(jobs.bury(worker, [], reason="gone", error="gone"))
+        else:
+            db.silence(worker)
+            db.recover()
+
+        assert 0 < db.seconds_until("expires_at", id) <= 60
+        db.age(61)
+        assert db.ask(jobs.expire()) == [id]
 
     def test_a_recovered_job_does_not_expire(self, db: Hand) -> None:
         worker = db.hello()
@@ -1429,33 +1624,6 @@ class TestOne:
 
     def test_a_job_that_is_not_there_is_no_row(self, db: Hand) -> None:
         assert db.ask(jobs.one(10**9)) == []
-
-
-class TestPage:
-    def test_the_newest_come_first_and_the_cursor_goes_on_behind_them(self, db: Hand) -> None:
-        ids = db.enqueue(5)
-
-        first = [each.id for each in db.ask(jobs.page(limit=2))]
-        second = [each.id for each in db.ask(jobs.page(limit=2, before=first[-1]))]
-
-        assert first + second == ids[:0:-1]
-
-    def test_each_filter_counts_only_when_it_is_given(self, db: Hand) -> None:
-        plain, other = db.one_job(), db.one_job(pipeline="other")
-        batch, elsewhere = db.one_job(batch_id=3), db.one_job(queue="elsewhere")
-        [keyed] = db.ask(jobs.enqueue(order_of(), ["1"], ["a"], [None], notify=False))
-        db.ask(jobs.cancel([plain]))
-
-        def found(**filters: object) -> list[int]:
-            return [each.id for each in db.ask(jobs.page(**filters))]  # type: ignore[arg-type]
-
-        assert found() == [keyed.id, elsewhere, batch, other, plain]
-        assert found(state="cancelled") == [plain]
-        assert found(pipeline="other") == [other]
-        assert found(batch_id=3) == [batch]
-        assert found(queue="elsewhere") == [elsewhere]
-        assert found(key="a") == [keyed.id]
-        assert found(pipeline="other", state="cancelled") == []
 
 
 class TestPrune:

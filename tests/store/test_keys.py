@@ -60,6 +60,24 @@ class TestRevoke:
         assert db.ask(keys.revoke("other")) == []
 
 
+class TestRotate:
+    def test_both_secrets_open_until_the_grace_is_over(self, db: Hand) -> None:
+        made(db)
+        [key] = db.ask(keys.rotate("k1", b"other", grace=60.0, expires=3600.0))
+        [lock] = db.ask(keys.lock_of("k1"))
+
+        assert (lock.secret_hash, lock.previous_hash) == (b"other", b"hash")
+        assert key.expires_at is not None
+        db.sql("update retoma.api_keys set previous_until = now()")
+        assert db.ask(keys.lock_of("k1"))[0].previous_hash is None
+
+    def test_a_revoked_key_gets_no_other_secret(self, db: Hand) -> None:
+        made(db)
+        db.ask(keys.revoke("k1"))
+
+        assert db.ask(keys.rotate("k1", b"other", grace=60.0, expires=None)) == []
+
+
 class TestTally:
     def test_a_revoked_key_still_exists(self, db: Hand) -> None:
         assert db.ask(keys.tally())[0].existing == 0

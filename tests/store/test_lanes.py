@@ -4,23 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import product
-from uuid import uuid4
 
 import pytest
-from store_hand import PIPELINE, QUEUE, Hand, completed, failed, order_of, released
+from store_hand import QUEUE, Hand, completed, failed, order_of, released
 
-from retoma.model import Claim
+from retoma.model.job import Claim
 from retoma.store import jobs, queues
 from retoma.store.jobs import Blame
+from retoma.store.turns import Turns
 
 LANES_OF_ONE_WALK = 64
-
-
-def follow(db: Hand, worker: int, *, limit: int, after: int = 0, served: list[str] = [QUEUE]) -> tuple[list[Claim], int]:  # noqa: B006, E501 # fmt: skip
-    """One claim as an executor makes it: what it took, and where the next one begins."""
-    query = jobs.claim(worker, served, [PIPELINE], limit=limit, token=uuid4(), after_lane=after)
-    rows = db.ask(query)
-    return [each for each in rows if each.id is not None], jobs.following_lane(after, rows)
 
 
 def enqueue_into(db: Hand, lanes: list[str], **order: object) -> list[int]:
@@ -59,9 +52,9 @@ class TestTurns:
         for lane in ("one", "two", "three"):
             db.enqueue(4, lane=lane)
 
-        after, served = 0, []
+        turns, served = Turns(), []
         for _ in range(6):
-            [claim], after = follow(db, worker, limit=1, after=after)
+            [claim] = db.claim(worker, 1, turns=turns)
             served.append(claim.lane_id)
 
         assert served == lanes + lanes
@@ -184,9 +177,9 @@ class TestWalk:
         enqueue_into(db, names[:100], delay=3600.0)
         [ready] = enqueue_into(db, names[100:])
 
-        after, rounds, claims = 0, 0, []
+        turns, rounds, claims = Turns(), 0, []
         while not claims and rounds < 10:
-            claims, after = follow(db, worker, limit=10, after=after)
+            claims = db.claim(worker, 10, turns=turns)
             rounds += 1
 
         assert [each.id for each in claims] == [ready]
@@ -200,9 +193,9 @@ class TestWalk:
         [id] = enqueue_into(db, [names[ready]])
 
         for begin in (0, lanes[0], lanes[ready], lanes[150], lanes[199], lanes[199] + 1000):
-            after, rounds, claims = begin, 0, []
+            turns, rounds, claims = Turns({QUEUE: begin}), 0, []
             while not claims and rounds < 20:
-                claims, after = follow(db, worker, limit=3, after=after)
+                claims = db.claim(worker, 3, turns=turns)
                 rounds += 1
             assert [each.id for each in claims] == [id]
             db.end(worker, released(claims[0]))
@@ -217,9 +210,9 @@ class TestWalk:
             enqueue_into(db, late, queue=queue, delay=3600.0)
         [ready] = enqueue_into(db, [names[60]], queue=where)
 
-        after, rounds, claims = 0, 0, []
+        turns, rounds, claims = Turns(), 0, []
         while not claims and rounds < 100:
-            claims, after = follow(db, worker, limit=10, after=after, served=["first", "second"])
+            claims = db.claim(worker, 10, queues=["first", "second"], turns=turns)
             rounds += 1
 
         assert [each.id for each in claims] == [ready]
@@ -232,10 +225,10 @@ class TestWalk:
         enqueue_into(db, names[1:100], delay=3600.0)
         [far] = enqueue_into(db, names[100:])
 
-        after, taken = 0, []
+        turns, taken = Turns(), []
         for _ in range(50):
             enqueue_into(db, names[:1])  # the lane that never runs dry
-            claims, after = follow(db, worker, limit=limit, after=after)
+            claims = db.claim(worker, limit, turns=turns)
             taken += [each.id for each in claims]
 
         assert far in taken
@@ -248,10 +241,10 @@ class TestWalk:
         enqueue_into(db, names[5:100], delay=3600.0)
         [far] = enqueue_into(db, names[100:])
 
-        after, taken = 0, []
+        turns, taken = Turns(), []
         for _ in range(50):
             enqueue_into(db, names[:5])
-            claims, after = follow(db, worker, limit=limit, after=after)
+            claims = db.claim(worker, limit, turns=turns)
             taken += [each.id for each in claims]
 
         assert far in taken
@@ -265,9 +258,9 @@ class TestWalk:
         for _ in range(20):
             enqueue_into(db, names)
 
-        after, served = 0, Counter[int]()
+        turns, served = Turns(), Counter[int]()
         while served.total() < number * 4:
-            claims, after = follow(db, worker, limit=limit, after=after)
+            claims = db.claim(worker, limit, turns=turns)
             served.update(each.lane_id for each in claims)
 
         assert {lane: served[lane] for lane in lanes} == pytest.approx(
@@ -280,14 +273,15 @@ class TestWalk:
         db.lanes(*names, at_once=1)
         last = names.pop()
         enqueue_into(db, names)
-        while db.claim(worker, 100):
+        turns = Turns()
+        while db.claim(worker, 100, turns=turns) or turns.cut:
             pass
         enqueue_into(db, names)
         [ready] = enqueue_into(db, [last])
 
-        after, rounds, claims = 0, 0, []
+        turns, rounds, claims = Turns(), 0, []
         while not claims and rounds < 10:
-            claims, after = follow(db, worker, limit=10, after=after)
+            claims = db.claim(worker, 10, turns=turns)
             rounds += 1
 
         assert [each.id for each in claims] == [ready]
@@ -411,3 +405,66 @@ class TestChangedLimits:
         db.claim(worker, 20)
 
         assert running_in(db, lane) == 10
+
+
+class TestQueues:
+    """Queues of one worker take turns, and what waits longest is not passed over for ever."""
+
+    def test_a_queue_that_never_runs_dry_does_not_keep_an_older_job_waiting(self, db: Hand) -> None:
+        worker, turns = db.hello(), Turns()
+        db.enqueue(3, queue="mapper")
+        [older] = db.enqueue(1, queue="pure")
+
+        begun: list[int] = []
+        while older not in begun:
+            db.enqueue(2, queue="mapper")
+            begun += [each.id for each in db.claim(worker, 1, queues=["mapper", "pure"], turns=turns)]
+
+        assert len(begun) <= 2
+
+    @pytest.mark.parametrize("limit", [1, 2, 10])
+    def test_eight_queues_have_as_many_turns_each(self, db: Hand, limit: int) -> None:
+        worker, turns = db.hello(), Turns()
+        names = [f"queue {each}" for each in range(8)]
+        for queue in names:
+            db.enqueue(30, queue=queue)
+
+        served: list[str] = []
+        while len(served) < 160:
+            served += [each.queue for each in db.claim(worker, limit, queues=names, turns=turns)]
+
+        for begin in range(0, 152, 8):
+            counted = Counter(served[begin : begin + 8])
+            assert max(counted.values()) <= (1 if limit < 10 else 3), counted
+
+    def test_one_that_was_empty_does_not_get_its_missed_turns_back(self, db: Hand) -> None:
+        worker, turns = db.hello(), Turns()
+        db.enqueue(60, queue="busy")
+        for _ in range(40):
+            db.claim(worker, 1, queues=["busy", "late"], turns=turns)
+        db.enqueue(20, queue="late")
+
+        served = [db.claim(worker, 1, queues=["busy", "late"], turns=turns)[0].queue for _ in range(10)]
+
+        assert Counter(served) == {"busy": 5, "late": 5}
+
+    def test_a_recovered_job_is_the_next_of_its_queue(self, db: Hand) -> None:
+        worker, turns, queues_ = db.hello(), Turns(), ["a", "b", "c"]
+        [lost] = db.enqueue(1, queue="c")
+        gone = db.hello()
+        db.claim(gone, 1, queues=["c"])
+        for queue in queues_:
+            db.enqueue(20, queue=queue)
+        db.silence(gone)
+        db.recover()
+
+        begun = [each.id for _ in range(3) for each in db.claim(worker, 1, queues=queues_, turns=turns)]
+
+        assert lost in begun
+
+    def test_a_busy_queue_gets_all_there_is_while_the_others_are_empty(self, db: Hand) -> None:
+        ids = db.enqueue(20, queue="queue 3")
+
+        claims = db.claim(db.hello(), 20, queues=[f"queue {each}" for each in range(8)])
+
+        assert [each.id for each in claims] == ids

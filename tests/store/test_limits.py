@@ -10,7 +10,7 @@ import psycopg
 import pytest
 from store_hand import Hand
 
-from retoma.call import Slice
+from retoma.model.call import Grant
 from retoma.store import limits
 
 NAME = "openai/gpt"
@@ -31,7 +31,7 @@ def take(
     places: int = 10,
     horizon: float = 0.0,
     back: tuple[str, float, float] = ("", 0, 0),
-) -> Slice:
+) -> Grant:
     query = limits.take(
         NAME,
         worker_id=worker,
@@ -95,7 +95,7 @@ class TestTake:
     def test_without_a_limit_as_much_is_given_as_was_asked_for(self, db: Hand) -> None:
         put(db)
 
-        assert take(db, 1, 7, 700) == Slice(7, 700, 10, 0, None, probe=False, seated=False, name=NAME)
+        assert take(db, 1, 7, 700) == Grant(7, 700, 10, 0, None, probe=False, seated=False, counted=False, name=NAME)
 
     def test_no_minute_sees_more_requests_than_are_allowed(self, db: Hand) -> None:
         put(db, requests=100)
@@ -185,6 +185,18 @@ class TestTake:
         db.silence(one)
         assert take(db, two, busy=1, places=5).places == 3
 
+    def test_where_there_is_plenty_some_is_given_for_later_and_else_nothing(self, db: Hand) -> None:
+        put(db, requests=40_000)
+
+        def given(requests: float) -> float:
+            query = limits.take(NAME, worker_id=1, requests=requests, spare=50, least_tokens=1, places=9, busy=0)
+            return db.ask(query)[0].requests
+
+        assert given(2) == 50, "a tenth of a thousand is more"
+        assert given(90) == 90
+        put(db, requests=100)
+        assert given(1) == 1
+
     def test_a_provider_that_cools_is_not_asked_before_its_time(self, db: Hand) -> None:
         put(db)
         db.ask(limits.cool(NAME, seconds=60, reason="429"))
@@ -223,7 +235,7 @@ class TestLeave:
         one, two = db.hello(), db.hello()
         put(db, at_once=2)
         take(db, one, places=2)
-        db.ask(limits.leave(NAME, one))
+        db.ask(limits.sit(NAME, one, taken=0))
 
         assert take(db, two, places=2).places == 2
 
@@ -270,6 +282,67 @@ class TestTell:
             db.ask(limits.tell(NAME, good=True))
 
         assert take(db, 1).requests == 1
+
+    def test_failures_of_requests_that_were_under_way_together_count_once(self, db: Hand) -> None:
+        put(db)
+        for _ in range(20):
+            db.ask(limits.tell(NAME, good=False, reason="502", age=1.0))
+
+        assert [each.failures for each in db.ask(limits.all())] == [1]
+        assert take(db, 1).requests == 1
+
+    def test_what_was_sent_before_the_breaker_opened_makes_its_pause_no_longer(self, db: Hand) -> None:
+        put(db)
+        for _ in range(5):
+            db.ask(limits.tell(NAME, good=False, reason="502"))
+        for _ in range(20):
+            db.ask(limits.tell(NAME, good=False, reason="502", age=1.0))
+
+        assert 4 < take(db, 1).wait <= 5
+
+    def test_who_closes_the_breaker_hears_of_it(self, db: Hand) -> None:
+        put(db)
+        for _ in range(5):
+            assert db.ask(limits.tell(NAME, good=False, reason="502")) == []
+
+        assert db.ask(limits.tell(NAME, good=True)) == [NAME]
+        assert db.ask(limits.tell(NAME, good=True)) == []
+
+
+class TestWake:
+    def test_those_who_sleep_for_it_are_due_some_at_once_and_others_apart(self, db: Hand) -> None:
+        for _ in range(30):
+            db.one_job()
+        db.sql("update retoma.jobs set run_at = now() + interval '171 s', reason = 'limited: openai/gpt'")
+        db.sql("update retoma.jobs set reason = 'limited: another' where id = (select max(id) from retoma.jobs)")
+        woken = db.ask(limits.wake(NAME, at_once=20))
+
+        assert len(woken) == 29
+        first = "(select min(run_at) from retoma.jobs)"
+        assert db.value(f"select count(*) from retoma.jobs where run_at = {first}") == 20
+        assert db.value(f"select count(*) from retoma.jobs where run_at < {first} + interval '1 s'") == 29
+
+    def test_nobody_is_woken_later_than_it_would_wake(self, db: Hand) -> None:
+        for _ in range(3):
+            db.one_job()
+        db.sql("update retoma.jobs set run_at = now() + interval '0.5 s', reason = 'limited: openai/gpt'")
+        db.ask(limits.wake(NAME, after=0.0, at_once=0))
+
+        assert db.value("select count(*) from retoma.jobs where run_at < now() + interval '0.5 s'") == 3
+        assert db.ask(limits.wake(NAME, after=10.0)) == []
+
+
+class TestMend:
+    def test_the_places_of_those_who_are_gone_are_removed(self, db: Hand) -> None:
+        alive, gone, silent = db.hello(), db.hello(), db.hello()
+        put(db, at_once=9)
+        for worker in (alive, gone, silent):
+            take(db, worker, places=1)
+        db.sql("update retoma.workers set stopped_at = now() where id = %(id)s", id=gone)
+        db.silence(silent)
+
+        assert len(db.ask(limits.mend())) == 2
+        assert db.sql("select worker_id from retoma.permits") == [(alive,)]
 
 
 class TestPut:

@@ -14,11 +14,13 @@ import pytest
 from alembic.config import Config
 from alembic.script import ScriptDirectory
 
-from retoma import Settings, migrate
-from retoma.query import load, numbered
+import retoma
+from retoma import Settings
+from retoma.postgres import migrate
+from retoma.store.query import load, numbered
 
 FOLDER = Path(str(resources.files("retoma.store.migrations")))
-SOURCE = Path(migrate.__file__).parents[1]
+SOURCE = Path(retoma.__file__).parents[1]
 QUERIES = sorted(file for file in SOURCE.glob("retoma/**/queries/*.sql") if file.stem != "shared")
 
 # One row in each table that is busy, where there is one: so that reading through it is seen.

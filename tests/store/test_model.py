@@ -28,7 +28,7 @@ from store_hand import Hand, checkpoint
 from store_reference import ENDED
 from store_twin import Twin, distinct, ending
 
-from retoma.model import Claim, Ended
+from retoma.model.job import Claim, Ended
 from retoma.store import checkpoints, jobs, queues, workers
 from retoma.store.jobs import Blame
 
@@ -636,7 +636,7 @@ MUTANTS = (
     Mutant(
         "claim takes what is too late", jobs.SQL, "claim", "and (job.expires_at is null or job.expires_at > now())", ""
     ),
-    Mutant("claim does not see a pause", jobs.SQL, "claim", "and paused.paused_at is not null", "and false"),
+    Mutant("claim does not see a pause", jobs.SQL, "claim", "where queue.paused_at is null", "where true"),
     Mutant("claim sits nobody down", jobs.SQL, "claim", "set job_id = pick.id", "set job_id = null"),
     Mutant("recover does not look at the lease", jobs.SQL, "recover", "and worker.lease_expires_at < now()", ""),
     Mutant(
@@ -653,7 +653,7 @@ MUTANTS = (
         "claim takes everybody",
         jobs.SQL,
         "claim",
-        "and (job.crashes >= %(alone_from)s::integer) = %(suspects)s::boolean",
+        "and (job.crashes >= 2) = %(suspects)s::boolean",
         "",
     ),
     Mutant("recover blames what was only fetched", jobs.SQL, "recover", "<= silent.at_once", "> 0"),

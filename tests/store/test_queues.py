@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from store_hand import QUEUE, Hand, completed
+from store_hand import QUEUE, Hand, completed, order_of
 
 from retoma.store import jobs, queues
 
@@ -57,6 +57,20 @@ class TestAll:
         assert (queue.name, queue.waiting, queue.due, queue.running) == (QUEUE, 4, 2, 1)
         assert queue.oldest_due_seconds is not None
         assert 30 <= queue.oldest_due_seconds < 90
+
+    def test_what_waits_in_a_closed_lane_is_held_back_and_not_due(self, db: Hand) -> None:
+        db.one_job()
+        db.ask(queues.lanes(QUEUE, ["batch"], at_once=None))
+        db.ask(jobs.enqueue(order_of(), ["1"] * 3, [None] * 3, ["batch"] * 3, notify=False))
+        db.age(60)
+        db.sql("update retoma.jobs set run_at = now() where lane_id = 0")
+        db.sql("update retoma.lanes set closed_at = now()")
+
+        [found] = db.ask(queues.all())
+
+        assert (found.waiting, found.due, found.held, found.running) == (4, 1, 3, 0)
+        assert found.oldest_due_seconds is not None
+        assert found.oldest_due_seconds < 60
 
     def test_a_paused_queue_is_there_even_when_it_is_empty(self, db: Hand) -> None:
         db.ask(queues.pause("empty", reason="person"))

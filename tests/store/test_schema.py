@@ -8,7 +8,7 @@ import psycopg
 import pytest
 from store_hand import Hand, completed, failed
 
-from retoma.model import Ended
+from retoma.model.job import Ended
 from retoma.store import jobs
 
 IMPOSSIBLE = {

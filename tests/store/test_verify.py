@@ -8,7 +8,10 @@ import pytest
 from store_batch import STALL, BatchHand, ending, hands
 from store_hand import completed
 
-from retoma.batch import Breach
+from retoma.commands import verification
+from retoma.errors import ConfigurationError
+from retoma.model.batch import Breach
+from retoma.postgres.connections import run_on_sync
 from retoma.store import batches, jobs, verify
 from retoma.store.jobs import Blame
 
@@ -220,7 +223,8 @@ class TestBreaches:
         assert db.is_(id) == "completed"
         assert db.breaches() == []
         db.age(1000)
-        db.ask(batches.prune(500.0, limit=2))
+        db.ask(batches.retire(500.0))
+        db.ask(batches.prune(limit=2))
 
         assert db.breaches() == []
 
@@ -243,6 +247,7 @@ class TestBreaches:
             "update retoma.batches set was = 'completed', state = 'running', finished_at = null where id = %(id)s",
             id=scene.completed,
         )
+        scene.db.sql("update retoma.lanes set closed_at = null where name = 'batch:' || %(id)s", id=scene.completed)
 
         assert scene.found() == [(LEFT, f"batch {scene.completed}")]
 
@@ -258,11 +263,6 @@ class TestBreaches:
         scene.db.silence(scene.worker)
 
         assert scene.db.breaches() == []
-
-    def test_no_more_than_wanted(self, scene: Scene) -> None:
-        scene.db.sql("update retoma.batches set event_seq = 99")
-
-        assert len(scene.db.ask(verify.breaches(sweep=30.0, limit=2))) == 2
 
     def test_a_running_job_whose_worker_is_gone(self, scene: Scene) -> None:
         scene.db.sql("delete from retoma.workers")
@@ -282,6 +282,94 @@ class TestBreaches:
         db.end(worker, *(completed(each) for each in db.claim(worker)))
 
         assert db.breaches() == []
+
+
+class TestHeld:
+    def test_only_what_runs_and_sits(self, scene: Scene) -> None:
+        scene.db.sql("delete from retoma.attempts")
+        scene.db.sql("delete from retoma.workers")
+
+        assert {each.invariant for each in scene.db.ask(verify.held(sweep=30.0))} == {ALIVE}
+
+
+class TestSpan:
+    def test_so_many_jobs_at_a_time_however_their_numbers_lie(self, db: BatchHand) -> None:
+        first, second, third = db.enqueue(3)
+
+        assert db.ask(verify.span(0, limit=2)) == [second]
+        assert db.ask(verify.span(second, limit=2)) == [third]
+        assert db.ask(verify.span(third, limit=2)) == []
+        assert db.ask(verify.span(first - 1, limit=1)) == [first]
+
+
+class TestJobs:
+    def test_only_between_two_ids(self, scene: Scene) -> None:
+        scene.db.sql("delete from retoma.attempts where fence = 1")
+        done = scene.done.id
+
+        assert [each.what for each in scene.db.ask(verify.jobs(done - 1, done))] == [f"job {done}"]
+        assert scene.db.ask(verify.jobs(done, done)) == []
+
+
+class TestSteps:
+    def test_also_of_a_job_that_is_gone(self, scene: Scene) -> None:
+        scene.db.sql(PLANTED["two checkpoints of one step"][0].format(held=scene.held.id))
+        scene.db.sql("update retoma.checkpoints set job_id = 999999 where job_id = %(id)s", id=scene.held.id)
+
+        assert (ONE_CHECKPOINT, "job 999999, step step") in scene.found()
+        assert scene.db.ask(verify.steps(0, 999_998)) == []
+
+
+class TestBatches:
+    def test_as_many_as_have_so_many_jobs_together_and_at_least_one(self, db: BatchHand) -> None:
+        ids = [db.batch(3) for _ in range(3)]
+        db.cancel(ids[1])
+
+        assert db.ask(verify.batches(0, quick=False, limit=1)) == ids[:1]
+        assert db.ask(verify.batches(ids[0], quick=False, limit=4)) == ids[1:]
+        assert db.ask(verify.batches(0, quick=True, limit=100)) == [ids[0], ids[2]]
+        assert db.ask(verify.batches(ids[2], quick=False, limit=4)) == []
+
+
+class TestOfBatches:
+    def test_only_those_that_are_named(self, scene: Scene) -> None:
+        scene.db.sql("update retoma.batches set event_seq = 99")
+
+        assert [each.what for each in scene.db.ask(verify.of_batches([scene.batch]))] == [f"batch {scene.batch}"]
+
+
+class TestPieces:
+    def test_small_pieces_find_the_same_and_any_of_them_can_be_gone_on_from(
+        self, scene: Scene, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for plant in ("a completed job without its attempt", "a job in another lane", "a checkpoint that was changed"):
+            scene.db.sql(PLANTED[plant][0].format(done=scene.done.id, other=scene.other.id))
+        whole = scene.db.breaches()
+        monkeypatch.setattr(verification, "_JOBS", 1)
+        monkeypatch.setattr(verification, "_JOBS_OF_BATCHES", 1)
+        how = verification.How(sweep_seconds=5.0)
+        found, places = [], [""]
+        while places[-1] is not None:
+            piece = run_on_sync(scene.db.connection, verification.piece(places[-1], how))
+            found.append(piece.found)
+            places.append(piece.next)
+
+        assert {each for some in found for each in some} == set(whole)
+        assert len(whole) == 3
+        assert len(places) > 10
+        assert run_on_sync(scene.db.connection, verification.piece(places[5], how)).found == found[5]
+
+    def test_a_quick_look_sees_what_lives(self, scene: Scene) -> None:
+        scene.db.sql("delete from retoma.attempts where fence = 1")
+        assert scene.db.breaches(quick=True) == []
+        scene.db.sql("update retoma.batches set unfinished = unfinished - 1 where id = %(id)s", id=scene.batch)
+
+        assert [each.invariant for each in scene.db.breaches(quick=True)] == [COUNTS]
+
+    @pytest.mark.parametrize("place", ["nowhere", "jobs:x", "saved:1", "batches:--"])
+    def test_a_place_that_is_none_is_refused(self, db: BatchHand, place: str) -> None:
+        with pytest.raises(ConfigurationError):
+            run_on_sync(db.connection, verification.piece(place, verification.How(sweep_seconds=5.0)))
 
 
 class TestSaved:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from store_hand import LEASE, Hand, completed
 
+from retoma.model import compat
 from retoma.store import jobs, workers
 from retoma.store.workers import Pulse
 
@@ -99,7 +100,7 @@ class TestCalledOff:
 
         assert db.ask(workers.called_off([mine])) == [(one.id, mine, one.fence, "cancelled")]
         assert len(db.ask(workers.called_off([mine, other]))) == 2
-        assert two.id not in [each.job for each in db.ask(workers.called_off([mine]))]
+        assert two.id not in [each.id for each in db.ask(workers.called_off([mine]))]
 
     def test_a_job_that_has_ended_is_not_asked_any_more(self, db: Hand) -> None:
         worker = db.hello()
@@ -108,6 +109,20 @@ class TestCalledOff:
         db.end(worker, completed(claim))
 
         assert db.ask(workers.called_off([worker])) == []
+
+
+class TestHeld:
+    def test_what_a_worker_holds_by_its_fence_and_nothing_else(self, db: Hand) -> None:
+        worker, other = db.hello(), db.hello()
+        mine, theirs, ended = db.claimed(worker), db.claimed(other), db.claimed(worker)
+        db.end(worker, completed(ended))
+        db.one_job()
+
+        [(claim, token)] = db.ask(workers.held(worker))
+
+        assert (claim.id, claim.fence, claim.pipeline, claim.input) == (mine.id, mine.fence, mine.pipeline, "")
+        assert token is not None
+        assert [each.id for each, _ in db.ask(workers.held(other))] == [theirs.id]
 
 
 class TestStopping:
@@ -159,7 +174,7 @@ class TestMetrics:
 
         [figures] = db.ask(workers.metrics("ana"))
 
-        assert figures.as_seed() == pytest.approx(
+        assert compat.figures(figures) == pytest.approx(
             {
                 "jobsClaimed": 6,
                 "jobsCompleted": 4,
@@ -183,7 +198,7 @@ class TestMetrics:
         assert db.ask(workers.metrics("ana"))[0].stuck_job_count == 0
 
     def test_a_label_that_nobody_has_is_all_zeros(self, db: Hand) -> None:
-        assert set(db.ask(workers.metrics("nobody"))[0].as_seed().values()) == {0}
+        assert set(compat.figures(db.ask(workers.metrics("nobody"))[0]).values()) == {0}
 
 
 class TestPrune:

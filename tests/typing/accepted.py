@@ -1,9 +1,9 @@
 """Never run, only type-checked: what must be accepted, and with which types."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal, assert_type
+from typing import Any, ClassVar, Literal, assert_type
 
 import psycopg
 
@@ -11,6 +11,7 @@ from retoma import (
     Attempt,
     Checkpoint,
     Job,
+    JobId,
     JobState,
     Metrics,
     Pipeline,
@@ -29,6 +30,10 @@ from retoma import (
     pipeline,
 )
 from retoma import sync as blocking
+from retoma.providers import Answer
+from retoma.providers import Chat as Model
+from retoma.providers.request import Request
+from retoma.providers.requests.ask import Ask
 from retoma.testing import Rehearsal, age, crash, drain, rehearse
 
 
@@ -42,6 +47,35 @@ class Document:
 class Label:
     kind: Literal["petition", "ruling", "other"]
     confidence: float
+
+
+class Counter:
+    provider = "abacus"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Count(Request[int]):
+    verb: ClassVar[str] = "count"
+
+    counter: Counter
+
+    @property
+    def service(self) -> Counter:
+        return self.counter
+
+    @property
+    def answer_type(self) -> type[int]:
+        return int
+
+    @property
+    def body(self) -> Mapping[str, Any]:
+        return {}
+
+    async def send(self) -> Answer:
+        return Answer(raw="1", text="1", model=self.model)
+
+    def read(self, answer: Answer, *, step: str) -> int:
+        return int(answer.text) + len(step)
 
 
 class Chat:
@@ -106,6 +140,18 @@ def count_words(document: Document, run: SyncRun) -> int:
     return assert_type(run.step("count", len, each), int)
 
 
+@pipeline("call")
+async def call(_: str, run: Run, *, counter: Counter, model: Model) -> int:
+    asked = assert_type(await run.call("label", Ask(chat=model, prompt="?", into=Label)), Label)
+    said: str = await run.ask("say", model, "?")
+    return len(said + asked.kind) + assert_type(await run.call("count", Count(counter=counter)), int)
+
+
+@pipeline("call-plainly")
+def call_plainly(_: str, run: SyncRun, *, counter: Counter) -> int:
+    return assert_type(run.call("count", Count(counter=counter, timeout=3, reuse=False, in_doubt="hold")), int)
+
+
 assert_type(classify, Pipeline[Document, Label])
 assert_type(count_words, Pipeline[Document, int])
 DOCUMENT = Document("1", "a.pdf")
@@ -120,17 +166,17 @@ async def use() -> None:
         many = await app.enqueue_many(classify, [DOCUMENT], key=lambda document: document.code, priority=-1)
         assert_type(many, list[Receipt])
         await app.enqueue(count_words, DOCUMENT, run_at=datetime.now(UTC), expires=60, timeout=5, attempts=2)
-        assert_type(await app.output(classify, receipt.id), Label)
-        assert_type(await app.output(count_words, receipt.id), int)
-        assert_type(await app.job(receipt.id), Job)
-        assert_type(await app.jobs(state=JobState.FAILED, limit=3), list[Job])
-        assert_type(await app.attempts(receipt.id), list[Attempt])
-        assert_type(await app.checkpoints(receipt.id), list[Checkpoint])
-        assert_type(await app.metrics("ana"), Metrics)
-        assert_type(await app.queues(), list[Queue])
-        assert_type(await app.signal(receipt.id, "answer", {"kind": "other"}), bool)
-        assert_type(await app.prune(timedelta(days=3)), int)
-        assert_type(await app.schedule(classify, DOCUMENT, name="daily", cron="0 4 * * *"), Schedule)
+        assert_type(await app.jobs.output(classify, receipt.id), Label)
+        assert_type(await app.jobs.output(count_words, receipt.id), int)
+        assert_type(await app.jobs.get(receipt.id), Job)
+        assert_type(await app.jobs.find(state=JobState.FAILED, limit=3), list[Job])
+        assert_type(await app.jobs.attempts(receipt.id), list[Attempt])
+        assert_type(await app.jobs.checkpoints(receipt.id), list[Checkpoint])
+        assert_type(await app.workers.metrics("ana"), Metrics)
+        assert_type(await app.queues.all(), list[Queue])
+        assert_type(await app.jobs.signal(receipt.id, "answer", {"kind": "other"}), bool)
+        assert_type(await app.system.prune(timedelta(days=3)), int)
+        assert_type(await app.schedules.put(classify, DOCUMENT, name="daily", cron="0 4 * * *"), Schedule)
     await app.worker(processes=2, at_once=8, queues=["classify-document"]).run()
 
 
@@ -138,8 +184,8 @@ def use_without_await(session: object) -> None:
     with blocking.Retoma("postgresql://host/name", pipelines=[count_words]) as door, door.transaction() as connection:
         assert_type(door.enqueue(count_words, DOCUMENT, conn=session, lane="ana"), Receipt)
         assert_type(door.enqueue_many(count_words, (DOCUMENT,), conn=connection), list[Receipt])
-        assert_type(door.output(count_words, 1), int)
-        assert_type(door.wait(1, timeout=3), Job)
+        assert_type(door.jobs.output(count_words, JobId(1)), int)
+        assert_type(door.jobs.wait(JobId(1), timeout=3), Job)
 
 
 async def use_in_tests() -> None:

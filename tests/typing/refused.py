@@ -35,6 +35,7 @@ async def good(document: Document, run: Run) -> int:
     await run.transact("store", size, "a")  # refused
     await run.wait_for("answer", "int")  # refused
     await run.sleep("nap")  # refused
+    await run.call("count", document)  # refused
     run.step("forgotten", size, "a")  # refused
     return len(wrong)
 
@@ -71,8 +72,12 @@ async def use() -> None:
     await app.enqueue_many(good, ["a text"])  # refused
     await app.enqueue_many(good, [Document("1")], key=lambda document: document.name)  # refused
     app.enqueue(good, Document("1"))  # refused
-    wrong: str = await app.output(good, 1)  # refused
-    await app.schedule(good, "a text", name="daily", cron="* * * * *")  # refused
+    wrong: str = await app.jobs.output(good, 1)  # refused
+    receipt = await app.enqueue(good, Document("1"))
+    await app.batches.pause(receipt.id)  # refused
+    await app.jobs.cancel((await app.batch(good, [Document("1")], name="one")).id)  # refused
+    await app.jobs.cancel(7)  # refused
+    await app.schedules.put(good, "a text", name="daily", cron="* * * * *")  # refused
     await rehearse(good, "a text")  # refused
     also_wrong: str = (await rehearse(good, Document(wrong))).output  # refused
     door.enqueue(plain, also_wrong)  # refused

@@ -24,13 +24,14 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, Field, computed_field
 from typing_extensions import TypedDict
 
-from retoma.annotations import return_annotation
-from retoma.codec import (
+from retoma.errors import ConfigurationError, Unstorable
+from retoma.values.annotations import return_annotation
+from retoma.values.codec import (
+    Misfit,
     codec_of,
     too_deep,
 )
-from retoma.errors import CheckpointInvalid, ConfigurationError, Unstorable
-from retoma.fingerprints import checksum, fingerprint, input_hash
+from retoma.values.fingerprints import checksum, fingerprint, input_hash
 
 if TYPE_CHECKING:
     from collections import OrderedDict
@@ -292,6 +293,14 @@ def test_a_value_that_is_not_as_annotated_is_refused(annotation: Any, value: Any
         codec_of(annotation).encode(value, what=WHAT)
 
 
+@pytest.mark.parametrize(("what", "next"), [("the input of a 'note' job", "Pass what"), (WHAT, "Return what")])
+def test_who_gave_the_value_is_told_what_to_give(what: str, next: str) -> None:
+    with pytest.raises(Unstorable) as caught:
+        codec_of(Label).encode({"kind": "ruling", "confidence": 0.5}, what=what)
+
+    assert caught.value.next.startswith(f"{next} the annotation says")
+
+
 @pytest.mark.parametrize("annotation", [Any, object, dict, dict[str, Any]])
 @pytest.mark.parametrize("inside", [(1, 2), {1}, Label("ruling", 1), Decimal(1), {1: 2}, b"x", datetime.now(UTC)])
 def test_where_the_type_says_nothing_the_value_must_survive_json(annotation: Any, inside: Any) -> None:
@@ -321,13 +330,15 @@ def test_a_complaint_does_not_repeat_the_value() -> None:
     ],
 )
 def test_what_does_not_fit_any_more_says_where(text: str, reason: str) -> None:
-    with pytest.raises(CheckpointInvalid, match=reason) as caught:
+    with pytest.raises(Misfit, match=reason) as caught:
         codec_of(Label).decode(text)
 
+    assert caught.value.kind == "Label"
+    assert str(caught.value) == ": ".join(filter(None, (caught.value.place, caught.value.reason)))
     assert "secret" not in str(caught.value)
 
 
-def test_a_constructor_that_raises_makes_the_checkpoint_invalid() -> None:
+def test_a_constructor_that_raises_makes_a_misfit() -> None:
     @dataclass
     class Picky:
         name: str
@@ -335,7 +346,7 @@ def test_a_constructor_that_raises_makes_the_checkpoint_invalid() -> None:
         def __post_init__(self) -> None:
             raise KeyError(self.name)
 
-    with pytest.raises(CheckpointInvalid, match="KeyError") as caught:
+    with pytest.raises(Misfit, match="KeyError") as caught:
         codec_of(Picky).decode('{"name":"secret"}')
     assert "secret" not in str(caught.value)
 
@@ -373,7 +384,7 @@ def test_a_fingerprint_does_not_depend_on_the_order_of_keys() -> None:
 
 
 def test_a_fingerprint_is_the_same_in_another_process() -> None:
-    code = "from retoma.fingerprints import fingerprint; print(fingerprint({'x', 'y', 'z'}, b'raw', 1.5))"
+    code = "from retoma.values.fingerprints import fingerprint; print(fingerprint({'x', 'y', 'z'}, b'raw', 1.5))"
     seen = {
         subprocess.run(
             [sys.executable, "-c", code],

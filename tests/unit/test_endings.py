@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import copy
 import pickle
+import re
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from retoma.endings import Ending, Postpone, Reject, Review, Skip, ending_in
 from retoma.errors import ConfigurationError
+from retoma.model.endings import Ending, Postpone, Reject, Review, Skip, Suspend, ending_in
+from retoma.model.job import AttemptEnding
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
 
@@ -129,3 +132,16 @@ def test_endings_are_matched_by_what_they_say() -> None:
 def test_a_postponement_needs_to_say_until_when(wrong: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match="Postpone"):
         Postpone(**wrong)
+
+
+def test_every_ending_of_the_tables_has_a_name() -> None:
+    tables = (Path(__file__).parents[2] / "docs/reference/tables.md").read_text()
+    row = next(line for line in tables.splitlines() if line.startswith("| `ending` |"))
+
+    assert set(re.findall(r"`(\w+)`", row)) - {"ending"} == set(AttemptEnding)
+
+
+def test_a_suspension_has_one_of_the_endings() -> None:
+    assert Suspend("postponed").ending is AttemptEnding.POSTPONED
+    with pytest.raises(ValueError, match="asleep"):
+        Suspend("asleep")

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from retoma import Retoma
+from retoma.app.loader import find_app
 from retoma.errors import AppNotFound, ConfigurationError
-from retoma.find import find_app, reference_to
+from retoma.worker.loader import find_program, reference_to
 
 PROGRAM = """
 from retoma import Retoma, Run, pipeline
@@ -51,7 +52,7 @@ def test_an_app_is_found_by_module_and_attribute(program: Callable[[], str]) -> 
     name = program()
 
     app = find_app(f"{name}:app")
-    assert list(app.front.own) == ["double"]
+    assert list(app.registry.own) == ["double"]
     assert find_app(f"{name}:Inner.app") is app
 
 
@@ -86,9 +87,27 @@ def test_what_is_not_an_app_is_told_with_what_there_is(program: Callable[[], str
         assert "app" in caught.value.message.partition("there is:")[2]
 
 
+def test_an_app_without_await_works_and_is_not_commanded(program: Callable[[str], str]) -> None:
+    name = program("from retoma.sync import Retoma\napp = Retoma()")
+
+    assert find_program(f"{name}:app").registry.own == []
+    with pytest.raises(AppNotFound, match=r"is a retoma\.sync\.retoma\.Retoma, and not a retoma\.Retoma"):
+        find_app(f"{name}:app")
+
+
 def test_a_program_that_cannot_be_imported_is_told_with_its_reason(program: Callable[[str], str]) -> None:
     with pytest.raises(AppNotFound, match="failed with ZeroDivisionError: division by zero"):
         find_app(f"{program('1 / 0')}:app")
+
+
+def test_the_reason_of_a_program_that_cannot_be_imported_ends_with_one_full_stop(program: Callable[[str], str]) -> None:
+    name = program("raise ValueError('It is closed.')")
+
+    with pytest.raises(AppNotFound) as caught:
+        find_app(f"{name}:app")
+
+    assert caught.value.message.endswith("failed with ValueError: It is closed.")
+    assert caught.value.next == "Correct that, and try again."
 
 
 def test_a_program_that_needs_what_is_not_installed_is_told_what(program: Callable[[str], str]) -> None:
@@ -113,7 +132,7 @@ def test_an_app_that_nobody_holds_cannot_be_named() -> None:
 def test_an_app_in_the_program_that_was_started_is_named_by_its_file(
     program: Callable[[str], str], tmp_path: Path
 ) -> None:
-    name = program(PROGRAM + "\nfrom retoma.find import reference_to\nprint(reference_to(app))\n")
+    name = program(PROGRAM + "\nfrom retoma.worker.loader import reference_to\nprint(reference_to(app))\n")
     ran = subprocess.run(
         [sys.executable, f"{name}.py"], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=30
     )

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
 from collections.abc import Iterator
 
 import pytest
 
-from retoma.telemetry import emit
-from retoma.telemetry.events import AttemptEnded, AttemptStarted, JobRecovered
+from retoma.telemetry import Event, emit, listen
+from retoma.telemetry.events import AttemptEnded, AttemptStarted, JobRecovered, JobsExpired
 from retoma.telemetry.logs import write_to
 
 ENDED = AttemptEnded(
@@ -79,3 +80,42 @@ def test_in_a_terminal_a_line_is_text() -> None:
     stop()
 
     assert "attempt.ended workerId=3 jobId=7 jobType=classify-document attempts=2" in stream.getvalue()
+
+
+def test_a_listener_that_fails_harms_neither_the_speaker_nor_the_others(capsys: pytest.CaptureFixture[str]) -> None:
+    heard: list[Event] = []
+
+    def broken(_event: Event) -> None:
+        raise OSError("no space left on device")
+
+    ends = [listen(broken), listen(heard.append)]
+    for _ in range(3):
+        emit(JobsExpired(jobs=1))
+    for end in ends:
+        end()
+
+    assert len(heard) == 3
+    assert capsys.readouterr().err.count("A listener to events failed") == 1, "told once"
+
+
+def test_not_even_when_there_is_nowhere_to_complain(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(_event: Event) -> None:
+        raise OSError("gone")
+
+    monkeypatch.setattr("sys.stderr", None)
+    end = listen(broken)
+    emit(JobsExpired(jobs=1))
+    end()
+
+
+@pytest.mark.parametrize("format", ["text", "json"])
+@pytest.mark.parametrize("sign", ["\x1b[31m", "\r", "\x9b2J", "\x07", "\u202e", "\x7f"])
+def test_a_line_steers_no_terminal(format: str, sign: str) -> None:
+    stream = io.StringIO()
+    stop = write_to(stream, level="info", format=format)
+    emit(dataclasses.replace(ENDED, correlation=f"a{sign}b"))
+    stop()
+
+    (line,) = stream.getvalue().split("\n")[:-1]
+    assert sign not in line
+    assert f"{ord(sign[0]):02x}" in line or "\\r" in line

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from retoma.batch import BatchState, Progress
+from retoma.model.batch import BatchState, Progress
 
 NOW = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)
 
@@ -153,6 +153,31 @@ class TestEta:
                 seconds = each.total_seconds()
                 assert seconds == int(seconds)
                 assert seconds <= 120 or seconds % 60 == 0
+
+    def test_there_is_none_while_nothing_ends(self) -> None:
+        def after(seconds: float, **changes: Any) -> Progress:
+            """One job a second, and then none for so long."""
+            faded = {"pace_minute": 60 * math.exp(-seconds / 60), "pace_five": 300 * math.exp(-seconds / 300)}
+            return progress(last_progress_at=ago(seconds), **faded | changes)
+
+        assert after(5).eta is not None
+        for seconds in (20, 60, 600, 36_000):
+            assert (after(seconds).eta, after(seconds).rate, after(seconds).nothing_ends) == (None, None, True)
+
+    def test_slow_jobs_that_end_as_they_always_did_are_no_silence(self) -> None:
+        slow = progress(last_progress_at=ago(100), pace_minute=0.6, pace_five=3.0, queued=20, total=610)
+
+        assert not slow.nothing_ends
+
+    def test_a_range_that_says_nothing_is_not_shown(self) -> None:
+        assert progress(pace_minute=0.01, pace_five=12.0, queued=1_000, total=1610).eta is None
+
+    @pytest.mark.parametrize("left", [1, 2, 3])
+    def test_what_is_left_takes_at_least_a_second(self, left: int) -> None:
+        shown = progress(queued=left, running=0, total=600 + left).eta
+
+        assert shown is not None
+        assert timedelta(seconds=1) <= shown[0] <= shown[1]
 
     def test_nothing_left_takes_no_time(self) -> None:
         assert progress(queued=0, running=0).eta == (timedelta(0), timedelta(0))

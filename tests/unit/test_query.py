@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from retoma.query import Query, array, load, numbered
+from retoma.store.query import Query, array, load, numbered
 
 
 def test_parameters_are_numbered_in_the_order_of_their_first_use() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retoma.errors import ConfigurationError, StepsFailed, Unstorable
-from retoma.retry import NO_RETRY, Retry
+from retoma.model.retry import NO_RETRY, Retry
 
 
 def test_without_chance_the_wait_doubles_up_to_the_longest() -> None:

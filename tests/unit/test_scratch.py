@@ -17,7 +17,7 @@ import pytest
 CORPUS = Path(__file__).parents[1] / "corpus"
 HOLD = """
 import sys
-from retoma.scratch import named
+from retoma.system.tempfiles import named
 with named(suffix=".pdf") as file:
     file.write(b"what somebody sent")
     file.flush()

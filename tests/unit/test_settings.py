@@ -99,3 +99,53 @@ def test_the_password_is_in_no_complaint_and_in_no_picture_of_the_settings() -> 
 def test_settings_do_not_change_under_ones_hands() -> None:
     with pytest.raises(ValueError, match="frozen"):
         Settings.load().worker_at_once = 3  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("secret", "words"),
+    [
+        ("short", "fewer than 20 characters"),
+        ("passwordpasswordpass", "fewer than 10 different characters"),
+        ("a" * 40, "fewer than 10 different characters"),
+        ("battery-staple1-battery-staple1-", "repeats a shorter word"),
+        ("abcdefghijklmnopqrstuvwxyz", "follows the alphabet"),
+        ("0123456789" * 3 + "0", "follows the alphabet"),
+    ],
+)
+def test_a_key_that_could_be_guessed_is_refused_and_not_repeated(secret: str, words: str) -> None:
+    with pytest.raises(ConfigurationError, match=words) as caught:
+        Settings.load(api_key=secret)
+
+    assert "api_key" in str(caught.value)
+    assert secret not in str(caught.value)
+
+
+def test_the_key_of_the_environment_may_come_from_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "key"
+    file.write_text("kJ2-a-secret-that-was-mounted\n")
+    monkeypatch.setenv("RETOMA_API_KEY_FILE", str(file))
+
+    found = Settings.load().api_key
+
+    assert found is not None
+    assert found.get_secret_value() == "kJ2-a-secret-that-was-mounted"
+    file.write_text("short")
+    with pytest.raises(ConfigurationError, match="fewer than 20"):
+        Settings.load()
+    file.unlink()
+    with pytest.raises(ConfigurationError, match=r"RETOMA_API_KEY_FILE .* cannot be read: no such file"):
+        Settings.load()
+
+
+@pytest.mark.parametrize("name", ["RETOMA_REUSE_WITHIN", "RETOMA_TENANT"])
+def test_whose_answers_are_given_again_is_said_under_the_new_name_and_the_old(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv(name, "ana")
+
+    assert Settings.load().reuse_within == "ana"
+    assert Settings.load(reuse_within="bruno").reuse_within == "bruno"
+
+
+def test_the_old_name_still_works_in_a_program() -> None:
+    assert Settings.load(tenant="ana").reuse_within == "ana"

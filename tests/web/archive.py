@@ -13,7 +13,7 @@ import httpx2
 import psycopg
 
 from retoma import Retoma
-from retoma.pipelines.documents import PIPELINES
+from retoma.pipelines import DOCUMENTS
 from retoma.providers import BlobStore, Embedder, Extractor
 from retoma.providers.folder import FolderBlobs
 from retoma.providers.local import LocalEmbedder, LocalExtractor
@@ -65,7 +65,7 @@ def sent(house: House, name: str = "contrato.txt", content: str | bytes = LEASE)
 
 def work(house: House, given: dict[type, object]) -> None:
     """Run what is ready, with the same providers as the house."""
-    apart(lambda: asyncio.run(drain(Retoma(settings=house.settings, pipelines=PIPELINES, providers=given))))
+    apart(lambda: asyncio.run(drain(Retoma(settings=house.settings, extensions=[DOCUMENTS], providers=given))))
 
 
 def apart(call: Callable[[], T]) -> T:

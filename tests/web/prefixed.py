@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from fastapi import FastAPI, Request, Response
 
 from retoma import Retoma, Settings
-from retoma.pipelines import classification, documents
+from retoma.pipelines import CLASSIFICATION, DOCUMENTS
 from retoma.providers import BlobStore, Classifier, Embedder, Extractor
 from retoma.providers.folder import FolderBlobs
 from retoma.providers.local import LocalClassifier, LocalEmbedder, LocalExtractor
@@ -25,7 +25,7 @@ from .conftest import double, hosting, serving
 
 PREFIX = "/their/x"
 KEY = "a-long-key-of-the-environment"
-PIPELINES = (*documents.PIPELINES, *classification.PIPELINES, double)
+EXTENSIONS = (DOCUMENTS, CLASSIFICATION)
 WAYS = ("mounted", "root_path", "forwarded")
 
 
@@ -53,7 +53,7 @@ def prefixed(way: str, settings: Settings, folder: Path) -> Iterator[Prefixed]:
     """A house of all pages under PREFIX, in one of WAYS; it opens with KEY."""
     changed = Settings.load(**{**settings.model_dump(), "api_key": KEY})
     given = providers(folder)
-    app = Retoma(settings=changed, pipelines=PIPELINES, providers=given)
+    app = Retoma(settings=changed, pipelines=[double], extensions=EXTENSIONS, providers=given)
     strays: list[str] = []
     if way == "mounted":
         with hosting(_theirs(app, strays)) as url:

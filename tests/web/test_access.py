@@ -7,7 +7,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from retoma.access import SCOPES
+from retoma.access.keys import SCOPES
 from retoma.errors import ConfigurationError, NotFound
 
 from .conftest import House, Open, code
@@ -38,7 +38,8 @@ def test_unknown_expired_revoked_and_malformed_keys_get_the_same_answer(house: H
     good, expired, revoked = house.key("read"), house.key("read", expires=timedelta(days=1)), house.key("read")
     text = good["Authorization"]
     assert house.get("/jobs", headers=expired).status_code == 200
-    psql.execute("update retoma.api_keys set expires_at = now() - interval '1 second' where expires_at is not null")
+    id = expired["Authorization"].split("_")[1]
+    psql.execute("update retoma.api_keys set expires_at = now() - interval '1 second' where id = %s", [id])
     house.ask(lambda app: app.access.revoke(revoked["Authorization"].split("_")[1]))
     wrong = [text[:-1] + ("A" if text[-1] != "A" else "B"), text.replace("rtm_", "xyz_"), text[:-1], text + "A"]
     wrong += [f"Bearer rtm_{'0' * 12}_{'A' * 43}", "Bearer", "Basic YTpi", "", "Bearer é", "x" * 5000]
@@ -60,7 +61,7 @@ def test_a_secret_is_kept_nowhere(house: House, psql: psycopg.Connection) -> Non
 
     assert secret not in str(rows)
     assert hashlib.sha256(secret.encode()).digest() in rows[0]
-    assert len(secret) == 43
+    assert len(secret) == 49
 
 
 def test_the_last_use_is_noted_at_most_once_a_minute(house: House, psql: psycopg.Connection) -> None:
@@ -111,7 +112,15 @@ def test_a_key_that_cannot_be_is_not_made(
 
 # — scopes —
 
-READING = ["/jobs", "/jobs/1", "/jobs/1/attempts", "/jobs/1/checkpoints", "/queues", "/workers", "/schedules"]
+READING = [
+    "/jobs",
+    "/jobs/1",
+    "/jobs/1/attempts",
+    "/jobs/1/checkpoints?values=true",
+    "/queues",
+    "/workers",
+    "/schedules",
+]
 READING += ["/system/health"]
 OPERATING: list[tuple[str, Any]] = [
     ("/jobs/1/cancel", None),
@@ -146,10 +155,10 @@ def test_a_scope_opens_its_own_doors_and_no_other(house: House) -> None:
 def test_content_is_seen_with_its_scope_only(house: House) -> None:
     house.enqueue("stumble", "secret.pdf")
     house.work()
-    house.ask(lambda app: app.schedule(app.front.pipeline("double"), 7700770077, name="n", cron="0 4 * * *"))
+    house.ask(lambda app: app.schedules.put(app.registry.pipeline("double"), 7700770077, name="n", cron="0 4 * * *"))
     looks, reads = house.key("read"), house.key("read", "content:read")
 
-    for path in ("/jobs/1", "/jobs/1/attempts", "/jobs/1/checkpoints", "/schedules"):
+    for path in ("/jobs/1", "/jobs/1/attempts", "/jobs/1/checkpoints?values=true", "/schedules"):
         without, whole = house.get(path, headers=looks), house.get(path, headers=reads)
         assert (without.status_code, whole.status_code) == (200, 200)
         assert not any(word in without.text for word in ("secret.pdf", "SECRET.PDF", "7700770077")), path
@@ -273,3 +282,25 @@ def test_every_answer_tells_the_browser_to_keep_its_hands_off(still_house: House
     assert headers["content-security-policy"] == "default-src 'none'; frame-ancestors 'none'"
     assert "server" not in headers
     assert "access-control-allow-origin" not in headers
+
+
+# — keys that end —
+
+
+def test_a_key_that_ends_soon_says_so_with_every_answer(house: House) -> None:
+    soon, later = house.key("read", expires=timedelta(days=13)), house.key("read")
+
+    warned = house.get("/jobs", headers=soon).headers
+    (key,) = [each for each in house.ask(lambda app: app.access.keys()) if each.ends_soon]
+
+    assert warned["retoma-key-expires"] == key.expires_at.isoformat()
+    assert "retoma-key-expires" not in house.get("/jobs", headers=later).headers
+
+
+def test_a_key_of_before_without_a_checksum_still_opens(house: House, psql: psycopg.Connection) -> None:
+    secret = "A" * 43
+    house.key("read")
+    psql.execute("update retoma.api_keys set secret_hash = %s", [hashlib.sha256(secret.encode()).digest()])
+    (key,) = house.ask(lambda app: app.access.keys())
+
+    assert house.get("/jobs", headers={"Authorization": f"Bearer rtm_{key.id}_{secret}"}).status_code == 200

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx2
 import pytest
+
+from retoma.commands import operations as operation_commands
+
+from .conftest import code
 
 
 def make(house: Any, pipeline: str = "double", inputs: Any = range(5), **more: Any) -> int:
@@ -22,6 +27,16 @@ def stall(house: Any, id: int) -> None:
     house.ask(lambda app: _stalled(app, id))
 
 
+async def serve(app: Any) -> None:
+    """A worker that serves all there is, and takes nothing."""
+    async with app.transaction() as connection:
+        await connection.execute(
+            "insert into retoma.workers (label, host, pid, version, queues, pipelines, at_once, lease_seconds,"
+            " lease_expires_at) select 'ana', 'here', 1, '0', array_agg(distinct queue), array_agg(distinct pipeline),"
+            " 1, 60, now() + interval '1 h' from retoma.batches"
+        )
+
+
 async def _stalled(app: Any, id: int) -> None:
     async with app.transaction() as connection:
         await connection.execute(
@@ -30,7 +45,7 @@ async def _stalled(app: Any, id: int) -> None:
             [id],
         )
         await connection.execute("update retoma.jobs set run_at = now() - interval '1 hour' where batch_id = %s", [id])
-    did = await app.look_after_batches()
+    did = await app.batches.look_after()
     assert [why.batch_id for why in did.stalled] == [id]
 
 
@@ -97,6 +112,7 @@ def test_one_error_group_is_tried_again_and_nothing_else(house: Any) -> None:
 def test_of_fifty_resumes_at_once_one_moves_it_and_all_are_told_the_same_place(house: Any) -> None:
     id = make(house)
     stall(house, id)
+    house.ask(serve)
 
     def resume(_: int) -> httpx2.Response:
         return httpx2.post(f"{house.url}/api/v1/batches/{id}/resume", timeout=60)
@@ -110,11 +126,38 @@ def test_of_fifty_resumes_at_once_one_moves_it_and_all_are_told_the_same_place(h
     assert house.get(f"/batches/{id}").json()["resumes"] == 1
 
 
+def test_a_resume_that_nobody_can_carry_out_says_so_and_is_not_counted(house: Any) -> None:
+    id = make(house)
+    stall(house, id)
+
+    told = house.post(f"/batches/{id}/resume").json()
+
+    assert (told["word"], told["changed"], told["state"], told["resumes"]) == ("no_workers", True, "running", 0)
+    assert house.post(f"/batches/{id}/resume").json()["word"] == "already_running"
+
+
+def test_an_explanation_speaks_the_language_that_is_asked_for(house: Any) -> None:
+    id = make(house)
+    stall(house, id)
+
+    told = {
+        language: house.client.get(f"/api/v1/batches/{id}/explanation", headers={"Accept-Language": language}).json()
+        for language in ("pt-BR", "en")
+    }
+
+    assert told["pt-BR"]["sentence"].startswith("Nenhum worker ativo atende a fila")
+    assert told["pt-BR"]["advice"].startswith("Inicie um worker (retoma worker --queues ")
+    assert told["en"]["sentence"].startswith("No live worker serves queue")
+    assert told["en"]["advice"].startswith("Start a worker")
+    assert {each["action"] for each in told.values()} == {"start_worker"}
+
+
 def test_a_resume_past_the_limit_is_refused_with_the_way_out_and_a_raised_limit_lets_it_go_on(house: Any) -> None:
     id = make(house, max_resumes=0)
     stall_and_fail = house.ask(lambda app: _stalled_for_good(app, id))
 
     assert stall_and_fail == "failed"
+    house.ask(serve)
     refused = house.post(f"/batches/{id}/resume")
     assert (refused.status_code, refused.json()["code"]) == (409, "resume_limit_reached")
     assert house.post(f"/batches/{id}/resume", {"max_resumes": 1}).json()["word"] == "resumed"
@@ -122,7 +165,8 @@ def test_a_resume_past_the_limit_is_refused_with_the_way_out_and_a_raised_limit_
 
 async def _stalled_for_good(app: Any, id: int) -> str:
     await _stalled(app, id)
-    return str((await app.get_batch(id)).state)
+    assert (await app.batches.look_after()).failed == [id]
+    return str((await app.batches.get(id)).state)
 
 
 def test_a_page_that_is_out_of_date_cannot_resume_by_its_epoch(house: Any) -> None:
@@ -151,6 +195,27 @@ def test_pause_cancel_restart_and_change_do_what_they_say(house: Any) -> None:
     assert house.get(f"/batches/{id}").json()["state"] == "completed"
     late = house.post(f"/batches/{id}/cancel")
     assert (late.status_code, late.json()["code"]) == (409, "already_finished")
+
+
+@pytest.mark.parametrize("headers", [{}, {"Idempotency-Key": "k-1"}])
+def test_a_command_on_a_large_batch_is_accepted_and_can_be_followed(
+    house: Any, monkeypatch: pytest.MonkeyPatch, headers: dict[str, str]
+) -> None:
+    monkeypatch.setattr(operation_commands, "SMALL", 3)
+    monkeypatch.setattr(operation_commands, "_AT_A_TIME", 2)
+    id = make(house)
+
+    accepted = house.post(f"/batches/{id}/cancel", headers=headers)
+    assert (accepted.status_code, accepted.json()["state"]) == (202, "cancelled")
+    operation = accepted.json()["operation_id"]
+    give_up = time.monotonic() + 60
+    while not (found := house.get(f"/batches/{id}/operations").json()["operations"])[0]["finished_at"]:
+        assert time.monotonic() < give_up, found
+        time.sleep(0.05)
+    assert [(each["id"], each["kind"], each["done"], each["wanted"]) for each in found] == [(operation, "cancel", 5, 5)]
+    now = house.get(f"/batches/{id}").json()
+    assert (now["operation_id"], now["unfinished"]) == (None, 0)
+    assert house.post(f"/batches/{id}/restart").json()["operation_id"] is not None
 
 
 def test_the_same_idempotency_key_makes_one_batch(house: Any) -> None:
@@ -199,3 +264,9 @@ def test_the_events_of_many_batches_are_read_each_after_its_own_number(house: An
     assert house.get("/events?batch=999").status_code == 404
     assert house.get("/events?batch=x").status_code == 422
     assert house.get("/events").status_code == 422
+
+
+def test_the_houses_own_pipelines_are_not_for_batches(house: Any) -> None:
+    wanted = {"pipeline": "retoma.prune", "name": "x", "jobs": [{"input": None}]}
+
+    assert code(house.post("/batches", wanted)) == (422, "pipeline_unknown")

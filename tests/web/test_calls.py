@@ -28,6 +28,10 @@ async def ask(text: str, run: Run, *, chat: Chat) -> str:
 
 @pytest.fixture
 def asked(open_house: Any, settings: Any) -> Any:
+    return asked_in(open_house, settings)
+
+
+def asked_in(open_house: Any, settings: Any) -> Any:
     """A house in which one question was asked."""
     import asyncio  # noqa: PLC0415
 
@@ -60,6 +64,32 @@ def test_spend_is_told_by_what_is_asked_for(asked: Any) -> None:
 
     assert (spend["useful"], spend["again"], spend["doubtful"]) == ("0.00021", "0", "0")
     assert asked.get("/spend?by=colour").status_code == 422
+
+
+def test_a_cost_that_nobody_knows_is_null_and_counted_until_a_price_is_set(
+    open_house: Any, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Teller, "model", "nobody-knows-1")
+    house = asked_in(open_house, settings)
+    [call] = house.get("/calls").json()["calls"]
+    [batch] = house.get("/batches").json()["batches"]
+
+    assert (call["cost"], call["cost_basis"], call["tier"], call["pipeline"]) == (None, "unpriced", "", "ask")
+    assert (batch["spent"], batch["unpriced"]) == ("0", 1)
+    assert house.get(f"/batches/{batch['id']}/progress").json()["unpriced"] == 1
+    [spend] = house.get("/spend?by=pipeline").json()["spend"]
+    assert (spend["name"], spend["useful"], spend["unpriced"]) == ("ask", "0", 1)
+
+    body = {"provider": "openai", "model": "nobody-knows-1", "input": "1", "output": "2", "cache_write_1h": "3"}
+    assert house.post("/prices", body).json()["cache_write_1h"] == "3"
+    assert house.post("/prices", {**body, "tier": "batch", "input": "0.5"}).json()["tier"] == "batch"
+    assert house.post("/calls/reprice").json() == {"calls": 1, "cost": "0.0012", "left": 0, "after": None}
+    assert house.post("/calls/reprice", {"after": -1}).status_code == 422
+    [call] = house.get("/calls").json()["calls"]
+    assert (call["cost"], call["cost_basis"]) == ("0.0012", "own")
+    [batch] = house.get("/batches").json()["batches"]
+    assert (batch["spent"], batch["unpriced"]) == ("0.0012", 0)
+    assert house.post("/calls/reprice", headers=house.key("read")).status_code == 403
 
 
 def test_a_price_that_was_set_is_the_price_of_today(asked: Any) -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import csv
+import gc
 import io
 import json
 import threading
+import time
 import zipfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -19,15 +21,16 @@ import psycopg
 import pytest
 
 from retoma import Retoma, Settings
-from retoma.pipelines import ALL
-from retoma.pipelines.classification import PIPELINES
+from retoma.pipelines import ALL, CLASSIFICATION
+from retoma.pipelines.classification.library import Classification
 from retoma.providers import BlobStore, Classifier, Extractor
-from retoma.providers.choose import providers_from
+from retoma.providers.factory import providers_from
 from retoma.providers.folder import FolderBlobs
 from retoma.providers.local import LocalClassifier, LocalExtractor
 from retoma.providers.local.encoder import Lexical
 from retoma.testing import drain
-from retoma.web import site, stream
+from retoma.web import site
+from retoma.web.http import stream
 
 from .conftest import code, serving
 
@@ -76,6 +79,12 @@ class Desk:
 
         return asyncio.run(asked())
 
+    def followers(self, id: int) -> list[stream.Follower]:
+        """Who follows an execution; the server is a thread of ours."""
+        found = [each for each in gc.get_objects() if isinstance(each, stream.EventHub)]
+        watched = [room._watched[id] for room in found if id in room._watched]
+        return [follower for each in watched for story in each.stories.values() for follower in story.followers]
+
     def upload(self, project: int, *files: tuple[str, bytes]) -> Any:
         sent = [("arquivos", each) for each in files]
         answered = self.client.post(f"{BASE}/lotes/{project}/upload", files=sent)
@@ -106,7 +115,7 @@ async def _stalled(app: Retoma, id: int) -> None:
             [id],
         )
         await conn.execute("update retoma.jobs set run_at = now() - interval '1 hour' where batch_id = %s", [id])
-    assert [why.batch_id for why in (await app.look_after_batches()).stalled] == [id]
+    assert [why.batch_id for why in (await app.batches.look_after()).stalled] == [id]
 
 
 def app_for(settings: Settings, blobs: Path) -> Retoma:
@@ -115,7 +124,7 @@ def app_for(settings: Settings, blobs: Path) -> Retoma:
         Classifier: LocalClassifier(Lexical()),
         BlobStore: FolderBlobs(blobs),
     }
-    return Retoma(settings=settings, pipelines=PIPELINES, providers=providers)
+    return Retoma(settings=settings, extensions=[CLASSIFICATION], providers=providers)
 
 
 @pytest.fixture
@@ -188,12 +197,15 @@ def test_of_many_resumes_at_once_one_moves_it_and_the_others_are_told_that_it_ru
     after = house.get(f"/execucoes/{id}/status-detalhado")
 
     assert (stuck["status"], stuck["esta_travada"], stuck["pode_retomar"]) == ("TRAVADO", True, True)
-    assert "worker" in stuck["erro_mensagem"]
+    assert stuck["erro_mensagem"] == "Nenhum worker ativo atende a fila classification."
     assert stuck["ultimo_codigo_processado"] == "ata.txt"
     assert sorted(each["mudou"] for each in told) == [False] * 9 + [True]
     assert {each["status"] for each in told} == {"EM_ANDAMENTO"}
     assert [each["mensagem"] for each in told if not each["mudou"]] == ["A execução já está em andamento."] * 9
-    assert (after["status"], after["tentativas_retry"]) == ("CONCLUIDO", 1)
+    assert {each["mensagem"] for each in told if each["mudou"]} == {
+        "Nenhum worker ativo: a execução continua assim que um for iniciado. Nenhuma retomada foi gasta."
+    }
+    assert (after["status"], after["tentativas_retry"]) == ("CONCLUIDO", 0)
     assert house.post(f"/execucoes/{id}/retomar")["mensagem"] == "A execução já foi concluída."
 
 
@@ -260,6 +272,38 @@ def test_prompts_and_projects_are_kept_changed_and_archived(house: Desk) -> None
     assert code(house.client.get(f"{BASE}/projetos/{project['id']}")) == (404, "not_found")
     assert house.client.delete(f"{BASE}/prompts/{prompt['id']}").status_code == 200
     assert [each["nome"] for each in house.get("/prompts")] == ["Tipos de documento"]
+
+
+def test_the_text_of_a_prompt_is_answered_only_to_those_who_may_read_it(house: Desk) -> None:
+    new = {"nome": "Meu", "conteudo": "SEGREDO. Diga o tipo:\n- um: primeiro; alfa\n- dois: segundo; beta"}
+    prompt = house.post("/prompts", new, 201)
+    writer = house.ask(lambda app: app.access.create("test", ("submit",)))[0]
+    reader = house.ask(lambda app: app.access.create("test", ("submit", "content:read")))[0]
+
+    changed, read = (
+        house.client.put(
+            f"{BASE}/prompts/{prompt['id']}", json={"descricao": "d"}, headers={"Authorization": f"Bearer {key}"}
+        )
+        for key in (writer, reader)
+    )
+
+    assert (changed.status_code, changed.json()["descricao"]) == (200, "d")
+    assert "SEGREDO" not in changed.text
+    assert read.json()["conteudo"] == new["conteudo"]
+
+
+@pytest.mark.parametrize("length", [100_001, 300_000])
+def test_a_prompt_is_as_long_as_the_api_allows_by_form_and_by_api(house: Desk, length: int) -> None:
+    content = "a" * length
+    by_api = house.client.post(f"{BASE}/prompts", json={"nome": "longo", "conteudo": content})
+    by_form = house.client.post("/classificador/prompts", data={"name": "longo", "content": content})
+    noted = house.client.post(
+        "/classificador/prompts", data={"name": "longo", "content": "a" * 100_000, "description": "d" * 2_001}
+    )
+    longest = house.client.post("/classificador/prompts", data={"name": "longo", "content": "a" * 100_000})
+
+    assert code(by_api) == (422, "validation_failed")
+    assert (by_form.status_code, noted.status_code, longest.status_code) == (422, 422, 303)
 
 
 def test_an_upload_takes_each_file_by_itself_unpacks_a_zip_and_tells_what_it_knew(house: Desk) -> None:
@@ -422,6 +466,94 @@ def test_a_second_run_of_the_same_skips_what_is_known(house: Desk) -> None:
     assert house.get(f"/execucoes/{second}/mosaico")["documentos"] == "UUUU"
 
 
+def test_the_status_of_an_execution_that_has_ended_is_unchanged_for_ever(
+    house: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    id = house.start(house.lot())
+    house.work()
+    path = f"{BASE}/execucoes/{id}/status-detalhado"
+    tag = house.client.get(path).headers["etag"]
+    counted: list[int] = []
+    monkeypatch.setattr(Classification, "detail", lambda *_: counted.append(id))
+
+    answered = house.client.get(path, headers={"If-None-Match": tag})
+
+    assert (answered.status_code, answered.content, counted) == (304, b"", [])
+
+
+@pytest.mark.parametrize(
+    ("noun", "new", "change"),
+    [
+        ("prompts", {"nome": "Meu", "conteudo": "Diga o tipo do documento."}, {"descricao": "outro"}),
+        ("projetos", {"nome": "Lote"}, {"descricao": "outro"}),
+    ],
+)
+def test_what_was_changed_since_it_was_looked_at_is_neither_changed_nor_removed(
+    house: Desk, noun: str, new: Any, change: Any
+) -> None:
+    path = f"{BASE}/{noun}/{house.post(f'/{noun}', new, 201)['id']}"
+    tag = house.client.get(path).headers["etag"]
+    same = house.client.get(path, headers={"If-None-Match": tag})
+
+    changed = house.client.put(path, json=change, headers={"If-Match": tag})
+    late = house.client.put(path, json={"nome": "tarde"}, headers={"If-Match": tag})
+    gone = house.client.delete(path, headers={"If-Match": tag})
+    now = house.client.get(path)
+
+    assert (same.status_code, changed.status_code) == (304, 200)
+    assert [code(each) for each in (late, gone)] == [(412, "precondition_failed")] * 2
+    assert (now.json()["descricao"], now.json()["nome"]) == ("outro", new["nome"])
+    assert now.headers["etag"] == changed.headers["etag"] != tag
+    assert house.client.put(path, json=change, headers={"If-Match": "*"}).status_code == 200
+    last = house.client.get(path).headers["etag"]
+    assert house.client.delete(path, headers={"If-Match": f'"other", {last}'}).status_code == 200
+    absent = house.client.put(f"{BASE}/{noun}/404", json=change, headers={"If-Match": "*"})
+    assert code(absent) == (404, "not_found")
+
+
+def test_of_two_who_change_what_both_have_looked_at_one_is_told_so(house: Desk) -> None:
+    path = f"{BASE}/projetos/{house.post('/projetos', {'nome': 'Lote'}, 201)['id']}"
+    tag = house.client.get(path).headers["etag"]
+
+    def change(each: int) -> int:
+        return house.client.put(path, json={"nome": f"Lote {each}"}, headers={"If-Match": tag}).status_code
+
+    with ThreadPoolExecutor(6) as pool:
+        told = sorted(pool.map(change, range(6)))
+
+    assert told == [200, *[412] * 5]
+
+
+def test_an_execution_is_archived_only_as_it_was_looked_at(house: Desk) -> None:
+    id = house.start(house.lot())
+    path = f"{BASE}/execucoes/{id}"
+    early = house.client.get(path).headers["etag"]
+    house.work()
+
+    late = house.client.delete(path, headers={"If-Match": early})
+    gone = house.client.delete(path, headers={"If-Match": house.client.get(path).headers["etag"]})
+
+    assert code(late) == (412, "precondition_failed")
+    assert gone.status_code == 200
+
+
+def test_a_name_of_blanks_is_refused_where_it_is_read(house: Desk) -> None:
+    for blank in ("\x1f", " \t", "\u2003", "\x85", "\x7f"):
+        refused = house.client.post(f"{BASE}/projetos", json={"nome": blank})
+
+        assert code(refused) == (422, "validation_failed"), repr(blank)
+        assert [each["pointer"] for each in refused.json()["errors"]] == ["/nome"], repr(blank)
+    assert house.post("/projetos", {"nome": "\u0301 é"}, 201)["nome"] == "\u0301 é"
+
+
+def test_an_upload_without_a_file_is_refused(house: Desk) -> None:
+    project = house.post("/projetos", {"nome": "Lote de teste"}, 201)["id"]
+
+    refused = house.client.post(f"{BASE}/lotes/{project}/upload", files={"nota": (None, "no file")})
+
+    assert code(refused) == (400, "file_missing")
+
+
 # — the stream —
 
 
@@ -470,6 +602,46 @@ def test_the_stream_tells_the_whole_story_from_any_number_on_and_is_not_needed(h
     assert ended.status_code == 204
 
 
+def test_an_execution_is_put_into_words_once_however_many_follow_it(
+    house: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream, "EVERY", 3600.0)  # so that only what happens makes it look
+    library, asked = Classification, []
+    for name in ("execution", "results"):
+        plain = getattr(library, name)
+
+        def counted(self: Any, *args: Any, _plain: Any = plain, **options: Any) -> Any:
+            if asyncio.current_task() is not None and "EventHub" in str(asyncio.current_task()):
+                asked.append(_plain.__name__)
+            return _plain(self, *args, **options)
+
+        monkeypatch.setattr(library, name, counted)
+
+    def watched_by(clients: int) -> tuple[int, list[list[tuple[int | None, dict[str, Any]]]]]:
+        id = house.start(house.lot(), {"reaproveitar": False})
+        heard: list[list[tuple[int | None, dict[str, Any]]]] = []
+        listeners = [threading.Thread(target=lambda: heard.append(follow(house, id))) for _ in range(clients)]
+        for each in listeners:
+            each.start()
+        while len(house.followers(id)) < clients:
+            time.sleep(0.02)
+        asked.clear()
+        house.ask(lambda app: app.batches.cancel(id))
+        house.post("/watchdog/verificar", status=200)  # any change lets the reader look
+        for each in listeners:
+            each.join(60)
+        return len(asked), heard
+
+    alone, one = watched_by(1)
+    together, many = watched_by(12)
+
+    assert 0 < together <= alone, (alone, together)
+    assert len(many) == 12
+    assert all([said for _, said in each] == [said for _, said in many[0]] for each in many)
+    assert [said["tipo"] for _, said in one[0]] == [said["tipo"] for _, said in many[0]]
+    assert "erro" in [said["tipo"] for _, said in many[0]]
+
+
 def test_a_resume_is_told_with_what_was_done_and_what_is_left(house: Desk) -> None:
     id = house.start(house.lot())
     house.stall(id)
@@ -486,13 +658,13 @@ def test_a_silent_execution_beats_and_a_page_that_leaves_is_noticed_and_stops_no
     house: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     left = threading.Event()
-    leave = stream.Newsroom._leave
+    leave = stream.EventHub._leave
 
-    def noticed(newsroom: stream.Newsroom, id: int, follower: stream.Follower) -> None:
+    def noticed(newsroom: stream.EventHub, id: int, follower: stream.Follower) -> None:
         leave(newsroom, id, follower)
         left.set()
 
-    monkeypatch.setattr(stream.Newsroom, "_leave", noticed)
+    monkeypatch.setattr(stream.EventHub, "_leave", noticed)
     monkeypatch.setattr(stream, "HEARTBEAT", 0.2)
     id = house.start(house.lot())
 
@@ -511,7 +683,7 @@ def test_a_silent_execution_beats_and_a_page_that_leaves_is_noticed_and_stops_no
 def test_the_routes_of_all_ready_pipelines_are_described_once_each(settings: Settings, tmp_path: Path) -> None:
     providers = providers_from({"RETOMA_HOME": str(tmp_path)})
 
-    described = site(Retoma(settings=settings, pipelines=ALL, providers=providers)).openapi()
+    described = site(Retoma(settings=settings, extensions=ALL, providers=providers)).openapi()
 
     names = [each["operationId"] for path in described["paths"].values() for each in path.values()]
     assert len(names) == len(set(names))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,17 +14,19 @@ import psycopg
 import pytest
 
 from retoma import Retoma
-from retoma.batch import BatchState, Progress
-from retoma.explain import STALLING
-from retoma.pipelines.classification import PIPELINES
+from retoma.model.batch import BatchState, Progress
+from retoma.model.diagnosis import STALLING
+from retoma.pipelines import CLASSIFICATION
+from retoma.pipelines.classification.pages.context import told_error
+from retoma.pipelines.classification.pages.view import eta_of, long_span
 from retoma.providers import BlobStore, Classifier, Extractor
 from retoma.providers.folder import FolderBlobs
 from retoma.providers.local import LocalClassifier, LocalExtractor
 from retoma.providers.local.encoder import Lexical
 from retoma.testing import drain
-from retoma.web.pages.classifier_desk import told_error
-from retoma.web.pages.classifier_view import cause_of, eta_of, long_span, span
+from retoma.web.pages import render
 from retoma.web.words import phrase
+from retoma.web.words.causes import cause_of, help_of, span
 
 from .conftest import House, Open, code
 
@@ -42,7 +45,7 @@ def given(tmp_path: Path) -> dict[type, object]:
 
 @pytest.fixture
 def house(open_house: Open, given: dict[type, object]) -> House:
-    return open_house(pipelines=PIPELINES, providers=given)
+    return open_house(extensions=[CLASSIFICATION], providers=given)
 
 
 def lot(house: House, *texts: str) -> int:
@@ -53,8 +56,15 @@ def lot(house: House, *texts: str) -> int:
     return int(house.client.post(f"/classificador/api/projetos/{made}/executar").json()["execucao_id"])
 
 
+@pytest.mark.parametrize("number", ["1" * 23, "9" * 5000, "-" + "1" * 30, "²", "x"])
+def test_a_number_that_cannot_be_one_does_not_bring_the_form_down(house: House, number: str) -> None:
+    refused = house.client.post("/classificador/lotes", data={"name": "x", "prompt_id": number}, headers=HTML)
+
+    assert refused.status_code == 422
+
+
 def work(house: House, given: dict[type, Any]) -> None:
-    asyncio.run(drain(Retoma(settings=house.settings, pipelines=PIPELINES, providers=given)))
+    asyncio.run(drain(Retoma(settings=house.settings, extensions=[CLASSIFICATION], providers=given)))
 
 
 def region(house: House, path: str, name: str, **options: Any) -> str:
@@ -183,9 +193,9 @@ def test_every_cause_of_a_stall_is_told_in_both_languages_with_its_facts(verdict
 
     assert told["pt"] != told["en"]
     assert "?" not in told["pt"] + told["en"], told
-    assert phrase("pt", f"cause_next.{verdict}")
+    assert help_of(verdict, FACTS, partial(phrase, "pt"))
     if verdict == "worker_lost":
-        assert told["pt"] == "o trabalhador ana parou de dar sinal às 14:21:07 UTC"
+        assert told["pt"] == "o worker ana parou de dar sinal às 14:21:07 UTC"
 
 
 def test_an_error_is_told_by_its_code_and_its_own_words_are_a_detail() -> None:
@@ -221,3 +231,25 @@ def test_an_estimate_is_a_range_and_is_told_only_while_it_can_be_known() -> None
 def test_time_is_told_as_people_say_it() -> None:
     assert [span(each) for each in (0, 119, 160, 3600, 5400)] == ["0 s", "119 s", "2 min 40 s", "1 h", "1 h 30 min"]
     assert [long_span(each) for each in (59, 60, 365)] == ["59 s", "1 min", "6 min"]
+
+
+@pytest.mark.parametrize(
+    ("amount", "unpriced", "pt", "en"),
+    [
+        ("0", 0, "US$ 0,00 gastos", "US$ 0.00 spent"),
+        ("1234.5", 0, "US$ 1.234,50 gastos", "US$ 1,234.50 spent"),
+        ("0.0000031", 0, "US$ 0,0000031 gastos", "US$ 0.0000031 spent"),
+        ("0", 1, "custo desconhecido: 1 chamada sem preço", "cost unknown: 1 call without a price"),
+        ("0", 60, "custo desconhecido: 60 chamadas sem preço", "cost unknown: 60 calls without a price"),
+        (
+            "0.25",
+            1060,
+            "US$ 0,2500 gastos, mais 1.060 chamadas de custo desconhecido",
+            "US$ 0.2500 spent, and 1,060 calls of unknown cost",
+        ),
+    ],
+)
+def test_what_was_spent_is_never_nothing_where_nobody_knows(amount: str, unpriced: int, pt: str, en: str) -> None:
+    assert render._spent(Decimal(amount), unpriced, "pt") == pt
+    assert render._spent(Decimal(amount), unpriced, "en") == en
+    assert (render._money(None, "pt"), render._money(None, "en")) == ("desconhecido", "unknown")

@@ -1,13 +1,18 @@
 """Documents over HTTP: sent and left alone, followed, looked at, found, processed again, removed."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
+from uuid import UUID
 
 import psycopg
 import pytest
 
-from retoma.pipelines.documents import PIPELINES
+from retoma.pipelines import DOCUMENTS
+from retoma.pipelines.documents.library import Documents
+from retoma.pipelines.documents.model import Document
+from retoma.web.http import etags
 
 from .archive import HTML, LEASE, NOBODY, files_in, names, providers, rows, send, sent, work
 from .conftest import House, Open, code
@@ -22,7 +27,7 @@ def given(tmp_path: Path) -> dict[type, object]:
 
 @pytest.fixture
 def house(open_house: Open, given: dict[type, object]) -> House:
-    return open_house(pipelines=PIPELINES, providers=given)
+    return open_house(extensions=[DOCUMENTS], providers=given)
 
 
 def test_a_file_is_taken_at_once_and_says_where_to_ask(house: House, psql: psycopg.Connection) -> None:
@@ -56,7 +61,7 @@ def test_one_bad_file_never_spoils_the_others(house: House, tmp_path: Path, psql
     assert became[1].keys() == {"filename", "error"}
     assert rows(psql, "documents", "jobs") == [2, 2]
     assert len(files_in(tmp_path)) == 2
-    assert "location" not in answer.headers
+    assert answer.headers["location"] == f"/documents/status?ids={became[0]['id']},{became[3]['id']}"
 
 
 def test_the_same_content_again_is_the_same_document(house: House, tmp_path: Path, psql: psycopg.Connection) -> None:
@@ -151,6 +156,32 @@ def test_a_removed_document_leaves_nothing_behind(
     assert code(house.client.post(f"/documents/{id}/reprocess")) == (404, "not_found")
 
 
+def test_a_document_is_removed_only_as_it_was_looked_at(
+    house: House, given: dict[type, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = f"/documents/{sent(house)}"
+    early = house.client.get(path).headers["etag"]
+    work(house, given)
+    tag = house.client.get(path).headers["etag"]
+
+    late = house.client.delete(path, headers={"If-Match": early})
+    with monkeypatch.context() as patch:  # it changes between our look and its removal
+        looked = Documents.get
+
+        async def before(library: Documents, id: UUID) -> Document:
+            return replace(await looked(library, id), attempts=0)
+
+        patch.setattr(etags, "refuse_other", lambda *_: None)
+        patch.setattr(Documents, "get", before)
+        between = house.client.delete(path, headers={"If-Match": tag})
+    there = house.client.get(path, headers={"If-None-Match": tag})
+    gone = house.client.delete(path, headers={"If-Match": tag})
+
+    assert [code(each) for each in (late, between)] == [(412, "precondition_failed")] * 2
+    assert (there.status_code, gone.status_code) == (304, 204)
+    assert code(house.client.delete(path, headers={"If-Match": "*"})) == (404, "not_found")
+
+
 def test_the_list_is_searched_filtered_and_turned_page_by_page(house: House) -> None:
     for number in range(5):
         sent(house, f"ata {number}.txt", f"ata {number}")
@@ -185,8 +216,8 @@ def test_the_status_of_many_is_one_question_with_an_etag(house: House) -> None:
     [
         "/documents?status=DONE", "/documents?limit=0", "/documents?limit=201", "/documents?page=2",
         "/documents?cursor=x", "/documents/status", "/documents/status?ids=", "/documents/status?ids=1",
-        "/documents/search", "/documents/search?q=", "/documents/search?q=a&limit=51", "/documents/1",
-        "/documents/1/status", f"/documents/{NOBODY}/file?inline=perhaps",
+        "/documents/search", "/documents/search?q=", "/documents/search?q=a&limit=51",
+        f"/documents/{NOBODY}/file?inline=perhaps",
     ],
 )  # fmt: skip
 def test_a_question_that_makes_no_sense_is_refused(house: House, path: str) -> None:
@@ -411,13 +442,13 @@ def test_every_route_of_documents_is_described_and_in_the_reference(house: House
         if path.startswith("/documents")
     }
 
-    assert len(found) == 9
+    assert len(found) == 10
     for route, operation in found.items():
         ((scope,),) = (need["key"] for need in operation["security"])
         assert sum(line.startswith(f"| `{route}` | `{scope}` |") for line in page.splitlines()) == 1, route
         assert 5 < len(operation["summary"]) < 121
         assert operation["operationId"][0].islower()
-        assert {"401", "403", "404", "500", "503"} <= operation["responses"].keys()
+        assert {"401", "403", "500", "503"} <= operation["responses"].keys()
     upload = found["POST /documents"]
     assert upload["requestBody"]["content"].keys() == {"multipart/form-data"}
     assert upload["responses"]["507"]["description"] == "store_full"

@@ -14,7 +14,7 @@ import psutil
 import psycopg
 import pytest
 
-from retoma.pipelines.documents import PIPELINES
+from retoma.pipelines import DOCUMENTS
 
 from .archive import LEASE, providers, rows, sent, work
 from .conftest import Open
@@ -23,14 +23,14 @@ PROGRAM = """
 from pathlib import Path
 
 from retoma import Retoma
-from retoma.pipelines.documents import PIPELINES
+from retoma.pipelines import DOCUMENTS
 from retoma.providers import BlobStore, Embedder, Extractor
 from retoma.providers.folder import FolderBlobs
 from retoma.providers.local import LocalEmbedder, LocalExtractor
 from retoma.providers.local.encoder import Lexical
 
 app = Retoma(
-    pipelines=PIPELINES,
+    extensions=[DOCUMENTS],
     providers={
         BlobStore: FolderBlobs(Path("blobs")),
         Embedder: LocalEmbedder(Lexical()),
@@ -95,7 +95,7 @@ def test_two_hundred_at_once_are_all_answered_while_work_is_done(
     open_house: Open, tmp_path: Path, psql: psycopg.Connection
 ) -> None:
     given = providers(tmp_path / "blobs")
-    house = open_house(pipelines=PIPELINES, providers=given)
+    house = open_house(extensions=[DOCUMENTS], providers=given)
     for number in range(5):
         sent(house, f"before {number}.txt", f"{LEASE}\n{number}")
 

@@ -3,19 +3,22 @@
 import errno
 import os
 import socket
+import tracemalloc
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import httpx2
 import psycopg
 import pytest
 
-from retoma.pipelines.documents import PIPELINES
-from retoma.pipelines.files import LARGEST
+from retoma.bench.evaluation import samples
+from retoma.pipelines import DOCUMENTS
+from retoma.pipelines.files.ingest import LARGEST
 from retoma.providers import BlobStore
+from retoma.providers.atomic_files import Part
 from retoma.providers.folder import FolderBlobs
-from retoma.providers.local import samples
-from retoma.providers.parts import Part
 
 from .archive import LEASE, files_in, names, providers, rows, send, sent
 from .conftest import House, Open, code
@@ -25,7 +28,7 @@ import bad_files  # isort: skip - on the path since archive was imported
 
 @pytest.fixture
 def house(open_house: Open, tmp_path: Path) -> House:
-    return open_house(pipelines=PIPELINES, providers=providers(tmp_path / "blobs"))
+    return open_house(extensions=[DOCUMENTS], providers=providers(tmp_path / "blobs"))
 
 
 @pytest.fixture
@@ -50,6 +53,7 @@ BAD: list[tuple[str, str, Callable[[], bytes], int, str]] = [
     ("half a picture", "a.png", lambda: bad_files.cut(bad_files.white_png(900, 900), 0.6), 422, "file_truncated"),
     ("a bomb", "a.docx", bad_files.bomb_docx, 422, "archive_limits"),
     ("a docx of 10,000 files", "a.docx", bad_files.crowded_docx, 422, "archive_limits"),
+    ("a docx that hides its list", "a.docx", bad_files.hidden_list_docx, 422, "archive_limits"),
 ]
 
 
@@ -144,7 +148,7 @@ class Unwritable(Part):
     """What the disk does not take, and why."""
 
     def __init__(self, why: int) -> None:
-        super().__init__(Path("nowhere"))
+        super().__init__(Path("nowhere"), inside=Path())
         self._why = why
 
     def write(self, _: bytes) -> None:
@@ -171,7 +175,7 @@ def test_a_store_that_cannot_take_the_file_leaves_no_row_behind(
     open_house: Open, tmp_path: Path, store: type[FolderBlobs], status: int, wanted: str
 ) -> None:
     given = providers(tmp_path) | {BlobStore: store(tmp_path / "blobs")}
-    house = open_house(pipelines=PIPELINES, providers=given)
+    house = open_house(extensions=[DOCUMENTS], providers=given)
 
     refused = send(house, ("contrato.txt", LEASE), ("outro.txt", LEASE + "."))
 
@@ -191,3 +195,58 @@ def test_a_store_that_lost_a_file_says_so_with_a_code(house: House, tmp_path: Pa
 
     assert code(refused)[0] in (404, 503)
     assert str(tmp_path) not in refused.text
+
+
+# — how much one request may hold —
+
+
+def test_the_fields_of_a_form_are_counted_and_summed(house: House) -> None:
+    few = house.client.post("/documents", files=[(f"f{n}", (None, "x")) for n in range(100)])
+    many = house.client.post("/documents", files=[(f"f{n}", (None, "x")) for n in range(101)])
+    large = house.client.post("/documents", files=[(f"f{n}", (None, "x" * 490_000)) for n in range(3)])
+    names = house.client.post("/documents", files=[(f"{n}" * 4000, (None, "")) for n in range(10, 100)])
+
+    assert code(few) == (400, "file_missing")
+    assert code(many) == (413, "too_many_fields")
+    assert "100" in many.json()["detail"]
+    assert code(large) == (413, "payload_too_large")
+    assert code(names)[0] in (400, 413)
+
+
+@pytest.mark.usefixtures("untouched")
+def test_a_form_without_end_is_not_held(house: House) -> None:
+    part = b'--b\r\nContent-Disposition: form-data; name="f"\r\n\r\n' + b"x" * 490_000 + b"\r\n"
+    sent: list[int] = []
+
+    def parts() -> Iterator[bytes]:
+        for number in range(400):
+            sent.append(number)
+            yield part
+
+    headers = {"Content-Type": "multipart/form-data; boundary=b"}
+    tracemalloc.start()
+    try:
+        with suppress(httpx2.TransportError):  # it may be told before it has sent everything
+            house.client.post("/documents", content=parts(), headers=headers)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert peak < 20_000_000  # of 196 million
+
+
+def test_files_and_bytes_of_a_request_have_limits_of_ones_own(open_house: Open, tmp_path: Path) -> None:
+    house = open_house(
+        extensions=[DOCUMENTS], providers=providers(tmp_path / "blobs"), web_upload_files=2, web_upload_bytes=100_000
+    )
+
+    files = send(house, *[(f"{n}.txt", f"{LEASE} {n}") for n in range(3)])
+    bytes_ = send(house, ("a.txt", LEASE), ("b.txt", "x " * 60_000))
+
+    assert code(files) == (413, "too_many_files")
+    assert code(bytes_) == (413, "payload_too_large")
+    assert {each["filename"] for each in house.client.get("/documents").json()["documents"]} <= {
+        "0.txt",
+        "1.txt",
+        "a.txt",
+    }

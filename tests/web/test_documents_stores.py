@@ -14,15 +14,16 @@ import psycopg
 import pytest
 
 from retoma import Retoma
-from retoma.chores import plant
-from retoma.join import run_on_sync
-from retoma.pipelines.documents import PIPELINES
-from retoma.pipelines.sweeping import sweep_blobs
+from retoma.bench.evaluation import samples
+from retoma.pipelines import DOCUMENTS, FILES
+from retoma.pipelines.files.sweep import sweep_blobs
+from retoma.postgres.connections import run_on_sync
 from retoma.providers import BlobStore, Embedder, Extractor
-from retoma.providers.choose import close, providers_from
-from retoma.providers.local import LocalEmbedder, LocalExtractor, samples
+from retoma.providers.factory import close, providers_from
+from retoma.providers.local import LocalEmbedder, LocalExtractor
 from retoma.providers.local.encoder import Lexical
 from retoma.testing import drain
+from retoma.worker.maintenance_jobs import schedule_all
 
 from .archive import HTML, LEASE, apart, rows, send, sent
 from .conftest import House, Open, code
@@ -36,7 +37,7 @@ __all__ = ["azurite_url", "s3_url", "storage"]
 pytestmark = pytest.mark.timeout(300)  # the first time, Azurite is installed
 
 TABLES = ("documents", "document_fields", "document_tables", "document_chunks", "loose_blobs")
-ALL = (*PIPELINES, sweep_blobs)
+ALL = (DOCUMENTS, FILES)
 
 
 def providers(settings: dict[str, str]) -> dict[type, object]:
@@ -50,7 +51,7 @@ def work(house: House, settings: dict[str, str]) -> None:
 
     async def worked() -> None:
         given = providers(settings)
-        await drain(Retoma(settings=house.settings, pipelines=ALL, providers=given))
+        await drain(Retoma(settings=house.settings, extensions=ALL, providers=given))
         await close(given)
 
     apart(lambda: asyncio.run(worked()))
@@ -59,7 +60,7 @@ def work(house: House, settings: dict[str, str]) -> None:
 def sweep(house: House, settings: dict[str, str], psql: psycopg.Connection) -> int:
     """The hourly sweep, now, a day later; how many blobs it took away."""
     psql.execute("update retoma.loose_blobs set since = now() - interval '25 hours'")
-    run_on_sync(psql, plant("UTC", [sweep_blobs]))  # as every worker does when it starts
+    run_on_sync(psql, schedule_all("UTC", [sweep_blobs]))  # as every worker does when it starts
     job = house.post("/schedules/sweep-blobs/run").json()["id"]
     work(house, settings)
     return int(house.get(f"/jobs/{job}").json()["output"])
@@ -75,7 +76,7 @@ def with_a_picture(text: str, size: int) -> bytes:
 
 @pytest.fixture
 def house(open_house: Open, storage: Storage) -> House:
-    return open_house(pipelines=ALL, providers=providers(storage.settings))
+    return open_house(extensions=ALL, providers=providers(storage.settings))
 
 
 def test_a_document_goes_its_whole_way_in_every_store(house: House, storage: Storage, psql: psycopg.Connection) -> None:
@@ -126,7 +127,7 @@ def test_a_store_that_is_down_takes_nothing_and_leaves_no_row(
 ) -> None:
     sent(house, "antes.txt", "um texto que veio antes")
     before = storage.names()
-    down = open_house(pipelines=ALL, providers=providers(storage.down))
+    down = open_house(extensions=ALL, providers=providers(storage.down))
 
     refused = send(down, ("contrato.txt", LEASE), ("carta.docx", with_a_picture(LEASE, 9_000_000)))
 
@@ -146,7 +147,7 @@ def test_a_store_that_goes_down_later_costs_no_document_and_no_blob(
     house: House, open_house: Open, storage: Storage, psql: psycopg.Connection
 ) -> None:
     id = sent(house)
-    down = open_house(pipelines=ALL, providers=providers(storage.away))
+    down = open_house(extensions=ALL, providers=providers(storage.away))
     work(house, storage.away)
 
     waiting = house.client.get(f"/documents/{id}/status").json()

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from retoma import Retoma, Settings
-from retoma.pipelines.embeddings import PIPELINES
+from retoma.pipelines import EMBEDDINGS
 from retoma.providers import Embedder, ProviderDown, Vectors
 from retoma.providers.local import LocalEmbedder
 from retoma.testing import drain
@@ -36,13 +36,13 @@ def local() -> LocalEmbedder:
 
 @pytest.fixture
 def place(settings: Settings, local: LocalEmbedder) -> Iterator[House]:
-    app = Retoma(settings=settings, pipelines=PIPELINES, providers={Embedder: local})
+    app = Retoma(settings=settings, extensions=[EMBEDDINGS], providers={Embedder: local})
     with serving(app) as url, httpx2.Client(base_url=url, timeout=20) as client:
         yield House(url, client, settings)
 
 
 def work(place: House, local: LocalEmbedder) -> None:
-    asyncio.run(drain(Retoma(settings=place.settings, pipelines=PIPELINES, providers={Embedder: local})))
+    asyncio.run(drain(Retoma(settings=place.settings, extensions=[EMBEDDINGS], providers={Embedder: local})))
 
 
 def test_texts_are_added_once_embedded_and_found(place: House, local: LocalEmbedder) -> None:
@@ -129,7 +129,7 @@ class Silent:
 
 
 def test_a_search_whose_provider_is_silent_says_so_and_may_be_asked_again(settings: Settings) -> None:
-    app = Retoma(settings=settings, pipelines=PIPELINES, providers={Embedder: Silent()})
+    app = Retoma(settings=settings, extensions=[EMBEDDINGS], providers={Embedder: Silent()})
     with serving(app) as url, httpx2.Client(base_url=url, timeout=20) as client:
         refused = client.get("/api/v1/embeddings/search", params={**WHERE, "q": "segredo"})
 

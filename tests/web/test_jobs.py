@@ -112,7 +112,7 @@ def test_times_are_rfc_3339_with_a_z_wherever_the_database_is(open_house: Open, 
 
 def test_attempts_and_checkpoints_are_told(five: House) -> None:
     attempts = five.get("/jobs/2/attempts").json()["attempts"]
-    checkpoints = five.get("/jobs/2/checkpoints").json()["checkpoints"]
+    checkpoints = five.get("/jobs/2/checkpoints?values=true").json()["checkpoints"]
 
     assert [(each["attempt"], each["ending"], each["reason"]) for each in attempts] == [(1, "failed", "ValueError")]
     assert "cannot read x.pdf" in attempts[0]["error"]

@@ -51,7 +51,7 @@ def test_workers_are_listed_and_those_who_are_gone_when_asked(house: House) -> N
     house.enqueue("double", 1)
     house.work()
 
-    assert house.get("/workers").json() == {"workers": []}
+    assert house.get("/workers").json() == {"workers": [], "next": None}
     (gone,) = house.get("/workers?gone=true").json()["workers"]
 
     assert (gone["alive"], gone["completed"], gone["label"]) == (False, 1, house.settings.worker_label)
@@ -85,7 +85,7 @@ def test_health_tells_of_the_database_and_names_no_session(house: House) -> None
 
 @pytest.fixture
 def nightly(house: House) -> House:
-    house.ask(lambda app: app.schedule(double, 4, name="every night", cron="0 4 * * *"))
+    house.ask(lambda app: app.schedules.put(double, 4, name="every night", cron="0 4 * * *"))
     return house
 
 

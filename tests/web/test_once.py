@@ -6,10 +6,10 @@ from concurrent.futures import ThreadPoolExecutor
 import psycopg
 import pytest
 
-from retoma.query import Query
 from retoma.store import replies
+from retoma.store.query import Query
 
-from .conftest import House, Open, code
+from .conftest import House, Open, blocked, code
 
 ORDER = {"pipeline": "double", "input": 1}
 
@@ -48,7 +48,7 @@ def test_without_a_key_each_request_is_a_new_one(house: House, psql: psycopg.Con
 
 def test_every_change_can_be_repeated(house: House, psql: psycopg.Connection) -> None:
     house.enqueue("double", 1)
-    house.ask(lambda app: app.schedule(app.front.pipeline("double"), 1, name="nightly", cron="0 4 * * *"))
+    house.ask(lambda app: app.schedules.put(app.registry.pipeline("double"), 1, name="nightly", cron="0 4 * * *"))
 
     for path, body in (
         ("/jobs/1/signal", {"name": "a", "value": 1}),  # heard is true the second time too
@@ -129,7 +129,7 @@ def test_a_request_that_is_being_worked_on_is_not_begun_again(house: House, psql
         with psql.transaction():
             psql.execute("select from retoma.jobs where id = %s for update", [id])
             first = pool.submit(house.post, f"/jobs/{id}/cancel", headers=keyed("a"))
-            while psql.execute("select from pg_locks where not granted").rowcount == 0:
+            while blocked(psql) == 0:
                 time.sleep(0.01)  # until the first request waits for that row
             second = house.post(f"/jobs/{id}/cancel", headers=keyed("a"))
         done = first.result()

@@ -8,19 +8,26 @@ from pathlib import Path
 
 import pytest
 
-from retoma.batch import BatchState
-from retoma.model import JobState
-from retoma.web import pages
+import retoma
+from retoma.app.extension import load
+from retoma.model.batch import BatchState
+from retoma.model.job import JobState
+from retoma.pipelines import ALL
+from retoma.web import packages, pages
 from retoma.web.pages.assets import address_of, assets
-from retoma.web.pages.looks import ICONS
+from retoma.web.pages.styles import ICONS
 from retoma.web.words import LANGUAGES, phrase, phrases
 
 from .conftest import House, Open, code
 
 HTML = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
-FOLDER = Path(pages.__file__).parent
-TEMPLATES = sorted((FOLDER / "templates").rglob("*.html"))
-SCRIPTS = [path for path in sorted((FOLDER / "static").rglob("*.js")) if "vendor" not in path.parts]
+FOLDER = Path(pages.__file__).parents[1]
+SLICES = [Path(retoma.__file__).parent / "pipelines" / each.name for each in ALL if each.package]
+TEMPLATES = sorted(path for folder in (FOLDER, *SLICES) for path in (folder / "templates").rglob("*.html"))
+SCRIPTS = sorted(path for folder in (FOLDER, *SLICES) for path in (folder / "static").glob("*.js"))
+packages.serve(ALL)
+for mounted in (mounted for each in ALL for mounted in each.site):
+    load(mounted.router)  # the pages of a product bring the styles of their states
 HTMX = "e484d9171a9db30a39c8f16e3d709d4137f3211c659f8e6125816635033d593f"
 
 
@@ -42,10 +49,10 @@ def test_every_phrase_is_there_in_every_language_with_the_same_braces() -> None:
 
 
 def test_every_phrase_that_a_page_says_is_there() -> None:
-    sources = [*TEMPLATES, *SCRIPTS, *FOLDER.parent.glob("*.py"), *FOLDER.glob("*.py")]
+    sources = [*TEMPLATES, *SCRIPTS, *(path for folder in (FOLDER, *SLICES) for path in folder.rglob("*.py"))]
     text = "\n".join(path.read_text(encoding="utf-8") for path in sources)
     said = set(re.findall(r"""\bsay\(\s*["']([\w.]+)["']\s*[,)]""", text))
-    named = {each.word for kind in pages.LOOKS.values() for each in kind.values()}
+    named = {each.word for kind in pages.state_styles().values() for each in kind.values()}
 
     assert len(said) > 10
     assert said | named <= phrases("en").keys(), (said | named) - phrases("en").keys()
@@ -66,11 +73,11 @@ def test_silence_of_the_server_is_never_told_as_a_stall_of_the_work() -> None:
 
 
 def test_every_state_has_a_word_an_icon_and_a_tone() -> None:
-    assert pages.LOOKS["job"].keys() == set(JobState)
-    assert pages.LOOKS["batch"].keys() == set(BatchState)
-    assert pages.LOOKS["document"].keys() == {"PENDING", "PROCESSING", "COMPLETED", "FAILED"}
+    assert pages.state_styles()["job"].keys() == set(JobState)
+    assert pages.state_styles()["batch"].keys() == set(BatchState)
+    assert pages.state_styles()["document"].keys() == {"PENDING", "PROCESSING", "COMPLETED", "FAILED"}
     sheet = assets()["app.css"].body.decode()
-    for kind in pages.LOOKS.values():
+    for kind in pages.state_styles().values():
         looks = [(look.word, look.icon) for look in kind.values()]
         assert len(set(looks)) == len(looks)
         for look in kind.values():
@@ -136,7 +143,7 @@ def signed_in(house: House, key: dict[str, str], **options: str) -> str:
 def test_whoever_signs_in_gets_a_cookie_that_no_script_and_no_other_site_can_use(house: House) -> None:
     cookie = signed_in(house, house.key("read"), next="/documents?status=FAILED")
 
-    assert re.fullmatch(r"retoma_key=rtm_\S+; HttpOnly; Path=/; SameSite=strict", cookie)
+    assert re.fullmatch(r"retoma_session=rts_\S+; HttpOnly; Max-Age=43200; Path=/; SameSite=strict", cookie)
     house.client.cookies.clear()
     value = cookie.partition(";")[0]
     assert house.get("/jobs", headers={"Cookie": value}).status_code == 200
@@ -194,7 +201,7 @@ def test_signing_out_forgets_the_key(house: House) -> None:
     left = house.client.post("/logout")
 
     assert (left.status_code, left.headers["location"]) == (303, "/login")
-    assert 'retoma_key=""; ' in left.headers["set-cookie"]
+    assert 'retoma_session=""; ' in left.headers["set-cookie"]
     assert "Max-Age=0" in left.headers["set-cookie"]
 
 
@@ -245,8 +252,24 @@ def test_a_page_may_load_only_what_is_ours(still_house: House) -> None:
     assert shown.headers["x-content-type-options"] == "nosniff"
 
 
-def test_where_there_are_no_pages_the_start_says_so_to_people_in_a_page(still_house: House) -> None:
-    shown = still_house.client.get("/", headers=HTML)
+# — an app that brings no page —
 
-    assert (shown.status_code, shown.headers["content-type"]) == (404, "text/html; charset=utf-8")
-    assert "<h1>Não existe</h1>" in shown.text
+
+@pytest.mark.parametrize("path", ["/", "/api/v1", "/api/v1/"])
+def test_an_app_without_pages_shows_a_browser_what_its_api_can_do(open_house: Open, path: str) -> None:
+    house = open_house()
+
+    led = house.client.get(path, headers=HTML, follow_redirects=False)
+    shown = house.client.get(path, headers=HTML, follow_redirects=True)
+
+    assert (led.status_code, led.headers["Location"]) == (307, "/docs")
+    assert shown.status_code == 200
+    assert "/api/v1/jobs" in shown.text
+
+
+def test_a_program_that_asks_for_the_api_itself_gets_its_description(open_house: Open) -> None:
+    house = open_house()
+
+    described = house.client.get("/api/v1", follow_redirects=True)
+
+    assert "/api/v1/jobs" in described.json()["paths"]

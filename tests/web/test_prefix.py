@@ -12,14 +12,15 @@ import httpx2
 import pytest
 from fastapi import FastAPI
 
-from retoma import Retoma, Settings, migrate
+from retoma import Retoma, Settings
 from retoma.errors import ConfigurationError
+from retoma.postgres import migrate
 from retoma.testing import drain
 from retoma.web import site
 
 from .archive import HTML, LEASE, apart
 from .conftest import House, Open, code, double, hosting
-from .prefixed import KEY, PIPELINES, PREFIX, WAYS, Prefixed, prefixed
+from .prefixed import EXTENSIONS, KEY, PREFIX, WAYS, Prefixed, prefixed
 
 OPENED = {"Authorization": f"Bearer {KEY}"}
 BATCH = {"pipeline": "double", "name": "two", "jobs": [{"input": 1}, {"input": 2}]}
@@ -43,7 +44,11 @@ def client(house: Prefixed) -> Iterator[httpx2.Client]:
 
 
 def work(house: Prefixed) -> None:
-    apart(lambda: asyncio.run(drain(Retoma(settings=house.settings, pipelines=PIPELINES, providers=house.given))))
+    apart(
+        lambda: asyncio.run(
+            drain(Retoma(settings=house.settings, pipelines=[double], extensions=EXTENSIONS, providers=house.given))
+        )
+    )
 
 
 def filled(client: httpx2.Client) -> tuple[str, int]:
@@ -95,7 +100,7 @@ def test_every_link_of_every_page_stays_under_the_prefix_and_leads_somewhere(
     assert f"{PREFIX}/classificador/lotes" in pages
     assert len(pages) > 15
     bad = {path: status for path, status in seen.items() if status >= 400}
-    assert bad == {f"{PREFIX}/documents/nowhere": 422}
+    assert bad == {f"{PREFIX}/documents/nowhere": 404}
 
 
 def test_every_address_that_a_program_is_told_stays_under_the_prefix(house: Prefixed, client: httpx2.Client) -> None:

@@ -6,15 +6,18 @@ import urllib.parse
 
 import psycopg
 import pytest
+from starlette.requests import Request
 
+from retoma.errors import AnswerUnfit
 from retoma.telemetry import Event, listen
-from retoma.web.problems import RETRY_AFTER, STATUSES
+from retoma.web.http import errors
+from retoma.web.http.errors import RETRY_AFTER, STATUSES
 from retoma.web.words import LANGUAGES, catalogue, language_of
 
 from .conftest import House, Open, code
 
 
-@pytest.mark.parametrize("path", ["/", "/api", "/api/v1", "/api/v1/nothing", "/api/v1/jobs/", "/api/v1/jobs/1/nothing"])
+@pytest.mark.parametrize("path", ["/nothing", "/api", "/api/v1/nothing", "/api/v1/jobs/", "/api/v1/jobs/1/nothing"])
 def test_an_unknown_route_is_a_problem(still_house: House, path: str) -> None:
     refused = still_house.client.get(path)
 
@@ -24,7 +27,13 @@ def test_an_unknown_route_is_a_problem(still_house: House, path: str) -> None:
 
 @pytest.mark.parametrize(
     ("method", "path", "allowed"),
-    [("DELETE", "/api/v1/jobs/1", "GET"), ("GET", "/api/v1/jobs/1/retry", "POST"), ("POST", "/livez", "GET")],
+    [
+        ("DELETE", "/api/v1/jobs/1", "GET, HEAD, OPTIONS"),
+        ("DELETE", "/api/v1/jobs", "GET, HEAD, OPTIONS, POST"),
+        ("PUT", "/api/v1/batches/1", "GET, HEAD, OPTIONS, PATCH"),
+        ("GET", "/api/v1/jobs/1/retry", "OPTIONS, POST"),
+        ("POST", "/livez", "GET, HEAD, OPTIONS"),
+    ],
 )
 def test_a_method_that_is_not_there_is_a_problem_that_says_which_is(
     still_house: House, method: str, path: str, allowed: str
@@ -35,6 +44,31 @@ def test_a_method_that_is_not_there_is_a_problem_that_says_which_is(
     assert refused.headers["allow"] == allowed
 
 
+@pytest.mark.parametrize("path", ["/livez", "/readyz", "/api/v1/jobs", "/api/v1/queues", "/openapi.json"])
+def test_a_head_is_answered_as_a_get_without_its_body(still_house: House, path: str) -> None:
+    head, get = still_house.client.head(path), still_house.client.get(path)
+
+    assert (head.status_code, head.content) == (get.status_code, b"")
+    same = ("content-type", "etag", "cache-control", "content-length")
+    assert [head.headers.get(name) for name in same] == [get.headers.get(name) for name in same]
+
+
+def test_a_head_of_a_stream_ends(house: House) -> None:
+    made = house.post("/batches", {"pipeline": "double", "name": "open"}).json()
+
+    head = house.client.head(made["events_url"], headers={"Accept": "text/event-stream"})
+
+    assert (head.status_code, head.headers["content-type"]) == (200, "text/event-stream; charset=utf-8")
+    assert house.client.head("/api/v1/batches/404").status_code == 404
+
+
+def test_options_says_what_can_be_done(still_house: House) -> None:
+    told = still_house.client.options("/api/v1/jobs")
+
+    assert (told.status_code, told.headers["allow"]) == (204, "GET, HEAD, OPTIONS, POST")
+    assert still_house.client.options("/nowhere").status_code == 404
+
+
 def test_words_follow_the_language_and_the_code_does_not(still_house: House) -> None:
     english = still_house.get("/jobs/404")
     portuguese = still_house.get("/jobs/404", headers={"Accept-Language": "de, pt-BR;q=0.9, en;q=0.5"})
@@ -42,7 +76,7 @@ def test_words_follow_the_language_and_the_code_does_not(still_house: House) -> 
     assert code(english) == code(portuguese) == (404, "not_found")
     assert (english.headers["content-language"], portuguese.headers["content-language"]) == ("en", "pt")
     assert (english.json()["title"], portuguese.json()["title"]) == ("There is no such thing", "Não existe")
-    assert portuguese.json()["detail"] == "Não há nada aqui com este nome ou número."
+    assert portuguese.json()["detail"] == "Não existe a tarefa 404."
     assert portuguese.headers["vary"].lower().startswith("accept-language")
 
 
@@ -130,3 +164,13 @@ def test_a_request_that_breaks_off_harms_nobody(still_house: House) -> None:
         connection.sendall(f"{head}\r\n\r\n{{".encode())
 
     assert still_house.get("/jobs").json()["jobs"] == []
+
+
+def test_an_answer_that_does_not_fit_is_the_models_fault_and_is_not_repeated() -> None:
+    request = Request({"type": "http", "method": "POST", "path": "/x", "headers": [], "query_string": b"", "state": {}})
+    error = AnswerUnfit("The answer to step 'classify' does not fit: SECRET.", raw="SECRET")
+
+    problem, _ = errors.explained(request, error, "pt")
+
+    assert (problem.status, problem.code) == (502, "answer_unfit")
+    assert "SECRET" not in problem.model_dump_json()

@@ -18,6 +18,8 @@ import psutil
 import psycopg
 import pytest
 
+from .conftest import blocked
+
 # Several processes start here, and the machine may be busy.
 pytestmark = pytest.mark.timeout(150)
 
@@ -55,7 +57,7 @@ class Shell:
         )
 
     def start(self, *args: str, **variables: str) -> tuple[subprocess.Popen[str], str, str]:
-        """A server, its address, and the line in which it said so."""
+        """A server, its address, and the lines in which it said so and who may come in."""
         process = subprocess.Popen(
             [sys.executable, "-m", "retoma", *args],
             cwd=self.folder,
@@ -69,7 +71,7 @@ class Shell:
         assert process.stderr
         for line in process.stderr:
             if found := re.search(r"The API is at (http://\S+)/api/v1\.", line):
-                return process, found[1], line
+                return process, found[1], line + process.stderr.readline()
         raise AssertionError(f"it did not start: exit code {process.wait()}")
 
 
@@ -94,14 +96,17 @@ def shell(tmp_path: Path, database_url: str) -> Iterator[Shell]:
 
 @pytest.mark.parametrize("told", [signal.SIGINT, signal.SIGTERM])
 def test_serve_answers_until_it_is_told_to_stop(shell: Shell, told: signal.Signals) -> None:
-    process, url, line = shell.start("serve", "--app", "program:app", "--port", "0")
+    process, url, line = shell.start("serve", "--app", "program:app", "--port", "0", RETOMA_TOKEN="on")
+    order = {"pipeline": "double", "input": 21}
+    token = shell("token", RETOMA_TOKEN="on").stdout.strip()
 
-    queued = httpx2.post(f"{url}/api/v1/jobs", json={"pipeline": "double", "input": 21})
+    refused = httpx2.post(f"{url}/api/v1/jobs", json=order)
+    queued = httpx2.post(f"{url}/api/v1/jobs", json=order, headers={"Authorization": f"Bearer {token}"})
     process.send_signal(told)
 
     assert url.startswith("http://127.0.0.1:")
-    assert "There is no API key: whoever is on this machine may do everything." in line
-    assert queued.status_code == 202
+    assert "There is no API key: callers need the token of this machine, which 'retoma token' prints." in line
+    assert (refused.status_code, queued.status_code) == (401, 202)
     assert process.wait(timeout=30) == 0
 
 
@@ -115,7 +120,7 @@ def test_a_request_that_is_under_way_when_the_server_is_told_to_stop_is_answered
         with psql.transaction():
             psql.execute("select from retoma.jobs for update")
             connection.sendall(b"POST /api/v1/jobs/1/cancel HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n")
-            while psql.execute("select from pg_locks where not granted").rowcount == 0:
+            while blocked(psql) == 0:
                 time.sleep(0.01)
             process.terminate()
             while lets_in(port):
@@ -125,6 +130,32 @@ def test_a_request_that_is_under_way_when_the_server_is_told_to_stop_is_answered
     assert answer.startswith("HTTP/1.1 200")
     assert '"state":"cancelled"' in answer
     assert process.wait(timeout=30) == 0
+
+
+@pytest.mark.parametrize("command", [("serve",), ("serve", "--processes", "2"), ("up",)])
+def test_streams_say_goodbye_when_the_server_is_told_to_stop_and_nothing_waits_for_them(
+    shell: Shell, command: tuple[str, ...]
+) -> None:
+    process, url, _ = shell.start(*command, "--app", "program:app", "--port", "0", RETOMA_LOG_LEVEL="error")
+    batch = httpx2.post(f"{url}/api/v1/batches", json={"pipeline": "double", "name": "open"}, timeout=60).json()
+    events = f"{url}{batch['events_url']}"
+    kinds = ("text/event-stream", "application/x-ndjson") * 4
+    with ExitStack() as stack:
+        streams = [
+            stack.enter_context(httpx2.stream("GET", events, headers={"Accept": kind}, timeout=60)) for kind in kinds
+        ]
+        heard = [each.iter_lines() for each in streams]
+        for each in heard:  # all of them are there
+            next(line for line in each if "snapshot" in line)
+        process.terminate()
+        said = ["\n".join(each) for each in heard]
+
+    assert all("closing" in each for each in said)
+    assert all("retry: " in each for each in said[::2])
+    assert process.stderr is not None
+    log = process.stderr.read()
+    assert process.wait(timeout=60) == 0
+    assert ("Traceback" in log, "exceeded" in log) == (False, False), log
 
 
 def servers_of(parent: subprocess.Popen[str]) -> list[psutil.Process]:
@@ -159,6 +190,7 @@ def callers_of(server: psutil.Process, port: int) -> list[int]:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux shares callers out among sockets at one address")
 def test_callers_who_stay_are_shared_out_among_the_server_processes(shell: Shell) -> None:
+    shell.environment["RETOMA_WEB_HEADER_SECONDS"] = "600"  # silent callers stay
     parent, url, _ = shell.start("serve", "--app", "program:app", "--port", "0", "--processes", "2")
     servers, port = servers_of(parent), int(url.rpartition(":")[2])
     for asleep in servers:  # both answer by now
@@ -167,7 +199,7 @@ def test_callers_who_stay_are_shared_out_among_the_server_processes(shell: Shell
         asleep.resume()
 
     with ExitStack() as stack:
-        for number in range(1, 81):  # silent, for a server hangs up on callers who asked and then say nothing more
+        for number in range(1, 81):
             stack.enter_context(socket.create_connection(("127.0.0.1", port), 60))
             while sum(callers := [len(callers_of(server, port)) for server in servers]) < number:
                 time.sleep(0.01)
@@ -252,7 +284,7 @@ def test_the_pages_that_there_are_are_told_with_their_addresses(shell: Shell, co
     told = [ready.stderr.readline().strip() for _ in range(2)]
     (shell.folder / "program.py").write_text(
         PROGRAM + "from retoma.pipelines import ALL, ready\n"
-        "own = ready()\napp = Retoma(pipelines=[*ALL[:1], double], providers=own.front.known)\n"
+        "own = ready()\napp = Retoma(pipelines=[double], extensions=ALL[:1], providers=own.registry.providers)\n"
     )
     some, place, _ = shell.start(command, "--app", "program:app", "--port", "0")
     assert some.stderr
@@ -310,7 +342,7 @@ def test_keys_are_made_listed_used_and_revoked(shell: Shell) -> None:
     assert (made.returncode, len(made.stdout.splitlines())) == (0, 1)
     text = made.stdout.strip()
     id = text.split("_")[1]
-    assert re.fullmatch(r"rtm_[0-9a-f]{12}_[\w-]{43}", text)
+    assert re.fullmatch(r"rtm_[0-9a-f]{12}_[\w-]{49}", text)
     assert text.split("_", 2)[2] not in made.stderr
 
     (listed,) = json.loads(shell("key", "list", "--json").stdout)

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import threading
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import httpx2
 import pytest
 
 from retoma import Retoma, Run, pipeline
-from retoma.web import stream
+from retoma.web.http import stream, stream_encoders
+
+from .conftest import serving
 
 
 @dataclass(frozen=True)
@@ -166,6 +170,139 @@ def test_a_silent_batch_still_beats_and_says_when_it_will_be_asked_why(
     assert news[-1].data.keys() == {"server_time", "last_progress_at", "stalls_in_s", "state"}
 
 
+def test_a_heartbeat_says_what_time_it_is_when_it_beats(house: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream, "HEARTBEAT", 0.2)
+    id = make(house)
+    beats: list[str] = []
+
+    def third(news: News) -> bool:
+        if news.name == "heartbeat":
+            beats.append(news.data["server_time"])
+        return len(beats) == 3
+
+    before = house.ask(lambda app: app.database.now())
+    follow(house.url, id, until=third)
+    after = house.ask(lambda app: app.database.now())
+
+    times = [before, *map(datetime.fromisoformat, beats), after]
+    assert times == sorted(set(times)), "each is later than the one before, by the database's own clock"
+
+
+def test_news_do_not_wait_for_the_next_look(house: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream, "EVERY", 3600.0)
+    id = make(house, range(30))
+    heard: list[News] = []
+    joined, ended = threading.Event(), threading.Event()
+
+    def listen() -> None:
+        heard.extend(follow(house.url, id, last=0, until=lambda news: joined.set() if news.seq == 2 else None))
+        ended.set()
+
+    listener = threading.Thread(target=listen)
+    listener.start()
+    assert joined.wait(60)
+    house.work()
+
+    assert ended.wait(60), "the worker's hint woke the reader"
+    listener.join()
+    assert numbers(heard) == list(range(1, house.get(f"/batches/{id}").json()["event_seq"] + 1))
+
+
+def test_what_a_request_changes_is_told_at_once_by_another_process_too(
+    open_house: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream, "EVERY", 3600.0)
+    here, there = open_house(), open_house()
+    id = make(here)
+    joined = threading.Event()
+    heard: list[News] = []
+
+    def listen() -> None:
+        def seen(news: News) -> bool:
+            joined.set()
+            return bool(news.name == "state" and news.data["kind"] == "paused")
+
+        heard.extend(follow(there.url, id, until=seen))
+
+    listener = threading.Thread(target=listen)
+    listener.start()
+    assert joined.wait(60)
+    here.post(f"/batches/{id}/pause").raise_for_status()
+    listener.join(60)
+
+    assert heard[-1].data["kind"] == "paused"
+
+
+@pytest.mark.parametrize("pooler", ["session", "transaction"])
+def test_a_lost_hint_delays_news_and_loses_none(
+    open_house: Any, psql: Any, monkeypatch: pytest.MonkeyPatch, pooler: str
+) -> None:
+    monkeypatch.setattr(stream, "EVERY", 0.1)
+    house = open_house(pooler=pooler)
+    id = make(house, range(30))
+    listeners = "from pg_stat_activity where datname = current_database() and query ilike '%advisory_lock_shared%'"
+    joined = threading.Event()
+    heard: list[News] = []
+
+    def listen() -> None:
+        heard.extend(follow(house.url, id, last=0, until=lambda news: joined.set() if news.seq == 2 else None))
+
+    listener = threading.Thread(target=listen)
+    listener.start()
+    assert joined.wait(60)
+    psql.execute(f"select pg_terminate_backend(pid) {listeners} and pid <> pg_backend_pid()")
+    house.work()
+    listener.join(60)
+
+    assert numbers(heard) == list(range(1, house.get(f"/batches/{id}").json()["event_seq"] + 1))
+
+
+async def test_who_joins_in_the_middle_hears_each_event_once(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream, "EVERY", 0.05)
+    monkeypatch.setattr(stream, "_MOST_BEHIND", 10_000)
+
+    async def follower(newsroom: stream.EventHub, id: int) -> list[int]:
+        heard = []
+        async for text in newsroom.follow(id, 0, stream_encoders.LINES[True]):
+            heard += [piece["id"] for piece in map(json.loads, text.splitlines()) if piece["id"]]
+        return heard
+
+    async with Retoma(settings=settings, pipelines=[idle]) as app:
+        batch = await app.batch(idle, range(120), name="x")
+        newsroom = stream.EventHub(app)
+        hearing = []
+        for job in reversed(await app.jobs.find(pipeline="idle", limit=200)):
+            hearing.append(asyncio.create_task(follower(newsroom, batch.id)))
+            await app.jobs.cancel(job.id)
+        heard = await asyncio.gather(*hearing)
+        last = (await app.batches.get(batch.id)).event_seq
+        await newsroom.close()
+
+    assert [each for each in heard if each != list(range(1, last + 1))] == []
+
+
+def test_a_client_that_does_not_read_keeps_no_server_from_stopping(
+    settings: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    telling = threading.Event()
+
+    def huge(_progress: Any) -> dict[str, str]:
+        telling.set()
+        return {"more": "x" * 30_000_000}  # than fits between a server and a client who does not read
+
+    monkeypatch.setattr(stream, "figures", huge)
+    with serving(Retoma(settings=settings, pipelines=[idle])) as url:
+        made = httpx2.post(f"{url}/api/v1/batches", json={"pipeline": "idle", "name": "open"}, timeout=60).json()
+        address = httpx2.URL(url)
+        silent = socket.create_connection((address.host, address.port))
+        asked = f"GET {made['events_url']} HTTP/1.1\r\nHost: {address.host}\r\nAccept: text/event-stream\r\n\r\n"
+        silent.sendall(asked.encode())
+        assert telling.wait(60)
+    silent.close()
+
+    assert "exceeded" not in caplog.text, "nothing had to be broken off when the grace was over"
+
+
 def test_a_client_that_goes_away_harms_nothing(house: Any) -> None:
     id = make(house)
     for _ in range(5):
@@ -188,8 +325,8 @@ async def test_who_reads_too_slowly_is_told_to_look_again_and_nobody_waits_for_t
 
     async with Retoma(settings=settings, pipelines=[idle]) as app:
         batch = await app.batch(idle, [1], name="x")
-        newsroom = stream.Newsroom(app)
-        slow: AsyncIterator[bytes] = newsroom.follow(batch.id, None, stream.as_lines)
+        newsroom = stream.EventHub(app)
+        slow: AsyncIterator[bytes] = newsroom.follow(batch.id, None, stream_encoders.LINES[True])
         heard = [json.loads(await anext(slow))["event"]]
         await asyncio.sleep(0.5)  # meanwhile more than two pieces came
         for _ in range(6):
@@ -236,8 +373,8 @@ async def test_three_hundred_clients_hear_a_hundred_events_a_second_each_once_an
         url = (await asyncio.to_thread(open_house)).url
         last = batch.event_seq + events  # each cancelled job is one event, but for the last, which is two
         hearing = [asyncio.create_task(client(url, batch.id, last)) for _ in range(clients)]
-        for job in reversed(await app.jobs(pipeline="idle", limit=events)):
-            await app.cancel(job.id)
+        for job in reversed(await app.jobs.find(pipeline="idle", limit=events)):
+            await app.jobs.cancel(job.id)
             await asyncio.sleep(0.005)
         heard = await asyncio.gather(*hearing)
 

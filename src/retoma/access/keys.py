@@ -7,23 +7,25 @@ import hashlib
 import hmac
 import re
 import secrets
-from collections.abc import Callable, Iterable
+import zlib
+from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
-from typing import TypeVar
+from typing import Literal
 
-from retoma import migrate
-from retoma.commands import Command, only
-from retoma.database import Database
-from retoma.errors import ConfigurationError, NotFound
-from retoma.join import run_on
-from retoma.store import keys, replies
+from retoma.commands.jobs import only
+from retoma.errors import ConfigurationError, DatabaseUnreachable, NotFound
+from retoma.postgres import migrate
+from retoma.postgres.borrowing import BORROWER
+from retoma.postgres.connections import CommandRunner
+from retoma.postgres.database import Database
+from retoma.store import keys, replies, usage
 from retoma.store.keys import Key, Lock, Tally
+from retoma.store.query import Command
 from retoma.store.replies import Reply, Request
-from retoma.writer import Together
+from retoma.store.usage import Spent
+from retoma.system.concurrency import Coalescer
 
 __all__ = ["ADMIN", "SCOPES", "Access", "Key", "Reply", "Request", "Tally", "same_secret"]
-
-T = TypeVar("T")
 
 SCOPES = {
     "read": "look at jobs, queues, workers and schedules",
@@ -34,8 +36,12 @@ SCOPES = {
 }
 """What a key may be allowed, and what that means."""
 ADMIN = "admin"
+_TALLY_SECONDS = 5.0
 
-_SHAPE = re.compile(r"rtm_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
+_SHAPE = re.compile(r"rtm_([0-9a-f]{12})_([A-Za-z0-9_-]{43}(?:[A-Za-z0-9_-]{6})?)")
+_SUMMED = 49  # characters of a secret that ends with its sum; those of before have 43 and none
+_DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+_GRACE = timedelta(hours=24)
 _NAME = re.compile(r"[^\x00-\x1f\x7f]{1,100}")
 
 
@@ -49,18 +55,26 @@ def _hash(secret: str) -> bytes:
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).digest()
 
 
-class Access:
+def _sum(text: str) -> str:
+    """Six characters that follow from *text*: a program that looks for lost keys can tell one from a random word."""
+    number, found = zlib.crc32(text.encode()), ""
+    for _ in range(6):
+        number, digit = divmod(number, len(_DIGITS))
+        found = _DIGITS[digit] + found
+    return found
+
+
+def _new_secret(id: str) -> str:
+    secret = secrets.token_urlsafe(32)
+    return secret + _sum(f"rtm_{id}_{secret}")
+
+
+class Access(CommandRunner):
     """The keys of an app, and the replies it may have to give again."""
 
     def __init__(self, database: Callable[[], Database]) -> None:
-        self._database = database
-        self._tallied: Together[None, Tally] = Together(self._tally)
-
-    async def _ask(self, command: Command[T], conn: object = None) -> T:
-        if conn is not None:
-            return await run_on(conn, command)
-        async with self._database().connection() as connection:
-            return await run_on(connection, command)
+        super().__init__(database)
+        self._tallied: Coalescer[None, Tally] = Coalescer(self._tally)
 
     # — keys —
 
@@ -70,18 +84,40 @@ class Access:
         scopes: Iterable[str],
         *,
         pipelines: Iterable[str] = (),
-        expires: timedelta | None = None,
+        expires: timedelta | Literal["never"] | None = None,
+        conn: object = None,
     ) -> tuple[str, Key]:
-        """A new key: its text, which is shown this once and kept nowhere, and what is known of it from now on."""
-        return await self._ask(_create(name, list(scopes), list(pipelines), expires))
+        """A new key: its text, which is shown this once and kept nowhere, and what is known of it from now on. It
+        expires after RETOMA_KEY_DAYS, unless *expires* says otherwise.
+        """
+        return await self._ask(_create(name, list(scopes), list(pipelines), self._seconds(expires)), conn)
+
+    async def rotate(
+        self,
+        id: str,
+        *,
+        grace: timedelta = _GRACE,
+        expires: timedelta | Literal["never"] | None = None,
+        conn: object = None,
+    ) -> tuple[str, Key]:
+        """Another secret for a key: its new text. The one of before opens until *grace* has passed."""
+        return await self._ask(_rotate(id, grace, self._seconds(expires)), conn)
+
+    def _seconds(self, expires: timedelta | Literal["never"] | None) -> float | None:
+        if expires == "never":
+            return None
+        if isinstance(expires, timedelta) and not expires > timedelta(0):
+            raise ConfigurationError("A key must expire later than now.", next="'never' is for one that does not.")
+        days = timedelta(days=self._database().settings.key_days)
+        return (expires if isinstance(expires, timedelta) else days).total_seconds()
 
     async def keys(self) -> list[Key]:
         """Every key there is or was, the oldest first."""
         return await self._ask(only(keys.all()))
 
-    async def revoke(self, id: str) -> None:
-        """Let a key open nothing from now on."""
-        if not await self._ask(only(keys.revoke(id))):
+    async def revoke(self, id: str, *, conn: object = None) -> None:
+        """Let a key open nothing from now on; whoever signed in with it is signed out."""
+        if not await self._ask(only(keys.revoke(id)), conn):
             raise NotFound(f"There is no key {id!r}.", next="'retoma key list' shows them.")
 
     async def recognise(self, text: str) -> Key | None:
@@ -93,7 +129,12 @@ class Access:
         return await self._tallied(None)
 
     async def _tally(self, asked: list[None]) -> list[Tally]:
-        return await self._ask(only(keys.tally())) * len(asked)
+        BORROWER.set(None)  # for everybody who waits, not for the one who came first
+        try:
+            async with asyncio.timeout(_TALLY_SECONDS):
+                return await self._ask(only(keys.tally())) * len(asked)
+        except TimeoutError:
+            raise DatabaseUnreachable("The database did not say in time whether there are keys.") from None
 
     # — replies —
 
@@ -109,16 +150,38 @@ class Access:
         """Remember an answer; it is there if, and only if, the work done on *conn* is."""
         await self._ask(only(replies.keep(request, reply)), conn)
 
+    # — quotas —
+
+    async def spend(
+        self, caller: str, bytes: int, files: int, *, most_bytes: int | None, most_files: int | None
+    ) -> bool:
+        """Take *bytes* and *files* from what *caller* may send today; whether there was so much left."""
+        query = usage.spend(caller, bytes, files, most_bytes=most_bytes, most_files=most_files)
+        return bool(await self._ask(only(query)))
+
+    async def spent(self, caller: str) -> Spent:
+        """What *caller* has sent today."""
+        return (await self._ask(only(usage.spent(caller))))[0]
+
+    async def waiting(self, caller: str, *, most: int, conn: object = None) -> int:
+        """How many jobs of *caller* wait, counted up to *most*; nobody adds any until what *conn* is in ends."""
+        return await self._ask(_waiting(caller, most), conn)
+
+    async def submitted(
+        self, caller: str, kind: Literal["job", "batch"], ids: Sequence[int], *, conn: object = None
+    ) -> None:
+        """Note what *caller* has queued."""
+        await self._ask(only(usage.submitted(caller, kind, ids)), conn)
+
     # — the house itself —
 
     async def ready(self) -> None:
         """Raise what keeps the app from serving: no free connection, no answer, or tables of another version."""
-        database = self._database()
-        async with database.connection():
-            migrate.require(await asyncio.to_thread(migrate.status, database.url, database.settings))
+        async with self._database().connection() as connection:
+            migrate.require(await migrate.status_on(connection))
 
 
-def _create(name: str, scopes: list[str], pipelines: list[str], expires: timedelta | None) -> Command[tuple[str, Key]]:
+def _create(name: str, scopes: list[str], pipelines: list[str], expires: float | None) -> Command[tuple[str, Key]]:
     if not _NAME.fullmatch(name):
         raise ConfigurationError("A key's name has 1 to 100 characters, and none that cannot be printed.")
     if not scopes or set(scopes) - SCOPES.keys():
@@ -127,28 +190,44 @@ def _create(name: str, scopes: list[str], pipelines: list[str], expires: timedel
             f"There is no scope {wrong}." if wrong else "A key without a scope would open nothing.",
             next=f"Scopes are {', '.join(SCOPES)}.",
         )
-    if expires is not None and not expires > timedelta(0):
-        raise ConfigurationError("A key must expire later than now.", next="Leave it out for a key that does not.")
-    id, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
+    id = secrets.token_hex(6)
+    secret = _new_secret(id)
     rows: list[Key] = yield keys.create(
         id,
         name,
         _hash(secret),
         scopes=[scope for scope in SCOPES if scope in scopes],
         pipelines=pipelines or None,
-        expires=expires.total_seconds() if expires else None,
+        expires=expires,
     )
+    return f"rtm_{id}_{secret}", rows[0]
+
+
+def _waiting(caller: str, most: int) -> Command[int]:
+    yield usage.hold(caller)
+    found: list[int] = yield usage.waiting(caller, most=most)
+    return found[0]
+
+
+def _rotate(id: str, grace: timedelta, expires: float | None) -> Command[tuple[str, Key]]:
+    if grace < timedelta(0):
+        raise ConfigurationError("A grace cannot be shorter than nothing.", next="0s lets the old secret end now.")
+    secret = _new_secret(id)
+    rows: list[Key] = yield keys.rotate(id, _hash(secret), grace=grace.total_seconds(), expires=expires)
+    if not rows:
+        raise NotFound(f"There is no key {id!r} that opens.", next="'retoma key list' shows them.")
     return f"rtm_{id}_{secret}", rows[0]
 
 
 def _recognise(text: str) -> Command[Key | None]:
     shape = _SHAPE.fullmatch(text)
-    if shape is None:
+    if shape is None or (len(shape[2]) == _SUMMED and not text.endswith(_sum(text[:-6]))):
         return None
     found: list[Lock] = yield keys.lock_of(shape[1])
     # An unknown key is compared too, so that it takes as long as a wrong one.
-    kept = found[0].secret_hash if found else bytes(32)
-    if not hmac.compare_digest(_hash(shape[2]), kept) or not found or not found[0].key.usable:
+    kept = (found[0].secret_hash, found[0].previous_hash or bytes(32)) if found else (bytes(32), bytes(32))
+    right = [hmac.compare_digest(_hash(shape[2]), each) for each in kept]
+    if not any(right) or not found or not found[0].key.usable:
         return None
     if found[0].rested:
         yield keys.use(shape[1])

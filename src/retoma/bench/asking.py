@@ -10,7 +10,7 @@ from typing import Any
 from retoma.bench import figures
 from retoma.bench.machine import worker
 from retoma.bench.program import ECHO, app, ask
-from retoma.limiter import Limiter
+from retoma.calls.limiter import Limiter
 from retoma.store import workers
 
 Figures = dict[str, Any]
@@ -21,7 +21,7 @@ _AT_ONCE = 100
 
 async def permits(number: int) -> Figures:
     """Permits of one limited model in one process: a hundred at once, which share slices, and one after the other."""
-    await app.set_limit(ECHO, requests=_PLENTY, tokens=_PLENTY)
+    await app.calls.set_limit(ECHO, requests=_PLENTY, tokens=_PLENTY)
     said = workers.hello(label="bench", host="-", pid=0, version="-", queues=[], pipelines=[], at_once=1, lease=600)
     limiter = Limiter(app.database, (await app.fetch(said))[0])
 
@@ -29,9 +29,9 @@ async def permits(number: int) -> Figures:
         waits = []
         for _ in range(permits):
             began = time.perf_counter()
-            await limiter.enter([ECHO], 100)
+            await limiter.acquire([ECHO], 100)
             waits.append(1000 * (time.perf_counter() - began))
-            await limiter.leave(ECHO, guessed=100, used=100)
+            limiter.release(ECHO, guessed=100, used=100)
         return waits
 
     await some(10)
@@ -49,16 +49,16 @@ async def permits(number: int) -> Figures:
 
 async def asked(jobs: int, *, at_once: int) -> Figures:
     """Milliseconds that run.ask takes beside the bare call, in a worker, with a provider that answers at once."""
-    await app.set_limit(ECHO, requests=_PLENTY, tokens=_PLENTY)
+    await app.calls.set_limit(ECHO, requests=_PLENTY, tokens=_PLENTY)
     with worker(app.database.url, at_once=at_once):
         warm = await app.enqueue(ask, -1)
-        await app.wait(warm.id, timeout=120)
+        await app.jobs.wait(warm.id, timeout=120)
         receipts = await app.enqueue_many(ask, range(jobs))
         async with asyncio.timeout(300):
             while (await app.fetch(figures.counts()))[0].completed < jobs + 1:
-                await asyncio.sleep(0.05)
+                await asyncio.sleep(1.0)  # the rows say when the last one ended
     pace = (await app.fetch(figures.pace()))[0]
-    over = sorted([await app.output(ask, each.id) for each in receipts])
+    over = sorted([await app.jobs.output(ask, each.id) for each in receipts])
     return {
         "jobs": jobs,
         "at_once": at_once,

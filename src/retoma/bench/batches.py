@@ -8,7 +8,7 @@ from typing import Any
 
 from retoma.bench import figures
 from retoma.bench.program import app, noop
-from retoma.query import Query
+from retoma.store.query import Query
 
 Figures = dict[str, Any]
 Act = Callable[[Query[Any]], Awaitable[None]]
@@ -29,9 +29,9 @@ async def progress(jobs: int, act: Act, quiet: Callable[[], Awaitable[None]], *,
     await act(figures.half_done(batch.id))
     await quiet()
     looks: dict[str, Callable[[], Awaitable[object]]] = {
-        "progress": lambda: app.progress(batch.id),
-        "explain": lambda: app.explain(batch.id),
-        "errors": lambda: app.errors(batch.id),
+        "progress": lambda: app.batches.progress(batch.id),
+        "explain": lambda: app.batches.explain(batch.id),
+        "errors": lambda: app.batches.errors(batch.id),
     }
     found: Figures = {"jobs": jobs, "history": history}
     for name, look in looks.items():
@@ -49,14 +49,14 @@ async def resumed(jobs: int, act: Act) -> Figures:
     """Seconds to resume a stalled batch, and to try again every one of its jobs when all have failed."""
     batch = await app.batch(noop, range(jobs), name="resumed", key=str)
     await act(figures.half_done(batch.id))
-    await app.look_after_batches()
+    await app.batches.look_after()
     began = time.perf_counter()
-    await app.resume(batch.id)
+    await app.batches.resume(batch.id)
     resume = time.perf_counter() - began
     other = await app.batch(noop, range(jobs), name="failed", key=str)
     await act(figures.all_failed(other.id))
     await act(figures.counted_failed(other.id))
     began = time.perf_counter()
-    done = await app.retry_failed(other.id)
+    done = await app.batches.retry_failed(other.id)
     again = time.perf_counter() - began
     return {"jobs": jobs, "resume_seconds": round(resume, 3), "retried": done.jobs, "retry_seconds": round(again, 2)}

@@ -19,9 +19,11 @@ import click
 def bench(names: tuple[str, ...], *, quick: bool, waiting: int | None) -> None:
     """Measure queue, calls and the ready pipelines on this machine, and print the figures as JSON.
 
-    Name FIGUREs to measure only these. Works in a database of its own on the server that is set.
+    Name FIGUREs to measure only these; soak, half an hour of steady load, and
+    lists_of_ten_million run only when they are named. Works in a
+    database of its own on the server that is set.
     """
-    from retoma.bench import main, plan
+    from retoma.bench.plan import main, plan
 
     known = plan(quick=quick)
     if unknown := [name for name in names if name not in known]:

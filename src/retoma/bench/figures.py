@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
-from retoma.query import Query, load
+from retoma.store.query import Query, load
 
 SQL = load("retoma.bench.queries", "figures.sql")
 
@@ -34,6 +34,16 @@ class Counts(NamedTuple):
     running: int
 
 
+class Size(NamedTuple):
+    """How much there is, and who is connected."""
+
+    ended: int
+    waiting: int
+    rows: int
+    bytes: int
+    connections: int
+
+
 class Ended(NamedTuple):
     """Jobs that ended after a moment, and how long after it the last did."""
 
@@ -52,6 +62,14 @@ def _row(*columns: object) -> tuple[object, ...]:
 
 def preload(jobs: int) -> Query[tuple[object, ...]]:
     return Query(SQL["preload"], _row, {"jobs": jobs})
+
+
+def paused_batches(number: int) -> Query[tuple[object, ...]]:
+    return Query(SQL["paused_batches"], _row, {"number": number})
+
+
+def sleeping_lanes(number: int) -> Query[tuple[object, ...]]:
+    return Query(SQL["sleeping_lanes"], _row, {"number": number})
 
 
 def pace() -> Query[Pace]:
@@ -104,6 +122,18 @@ def all_failed(id: int) -> Query[tuple[object, ...]]:
 
 def counted_failed(id: int) -> Query[tuple[object, ...]]:
     return Query(SQL["counted_failed"], _row, {"id": id})
+
+
+def running_above(ids: Sequence[int], fence: int) -> Query[int]:
+    return Query(SQL["running_above"], int, {"ids": list(ids), "fence": fence})
+
+
+def claimed_after(ids: Sequence[int], since: datetime) -> Query[float]:
+    return Query(SQL["claimed_after"], float, {"ids": list(ids), "since": since})
+
+
+def size() -> Query[Size]:
+    return Query(SQL["size"], Size)
 
 
 def ended_since(since: datetime) -> Query[Ended]:

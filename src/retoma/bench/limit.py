@@ -10,7 +10,7 @@ import psycopg
 
 from retoma.bench import figures
 from retoma.bench.program import app
-from retoma.database import connection_options
+from retoma.postgres.database import connection_options
 
 _BATCH = 100
 _AT_ONCE = 20

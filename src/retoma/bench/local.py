@@ -8,7 +8,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from retoma.providers.local import LocalClassifier, LocalEmbedder, LocalExtractor, labelled, samples
+from retoma.bench.evaluation import labelled, samples
+from retoma.providers.local import LocalClassifier, LocalEmbedder, LocalExtractor
 
 Figures = dict[str, Any]
 

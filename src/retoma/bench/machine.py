@@ -24,6 +24,11 @@ class WorkerProcess:
         self.peak_megabytes = 0.0
         self._before = 0.0
 
+    @property
+    def pid(self) -> int:
+        """The process id of its supervisor."""
+        return self._popen.pid
+
     def count(self) -> float:
         """What it has used so far, executors included, is not part of the figure; how much more that is than before."""
         last, self._before = self._before, _cpu_of(self._popen.pid) or 0.0
@@ -33,7 +38,7 @@ class WorkerProcess:
         """End it gracefully; its processor time, executors included, is known afterwards."""
         if self._popen.returncode is not None:
             return
-        self._popen.send_signal(signal.SIGTERM)
+        os.kill(self._popen.pid, signal.SIGTERM)  # not send_signal, which would take the exit status for itself
         _, status, usage = os.wait4(self._popen.pid, 0)
         self._popen.returncode = os.waitstatus_to_exitcode(status)
         self.cpu_seconds = usage.ru_utime + usage.ru_stime - self._before
@@ -56,6 +61,38 @@ def worker(
         yield running
     finally:
         running.stop()
+
+
+def family(parent: int) -> list[int]:
+    """A process and all that it started, as far as they live."""
+    try:
+        children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+    except OSError:
+        return []
+    return [parent, *(each for child in children for each in family(int(child)))]
+
+
+def resident_megabytes(parent: int) -> float:
+    """The memory that a process and all that it started have at hand."""
+    whole = 0
+    for pid in family(parent):
+        try:
+            lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+        except OSError:
+            continue
+        whole += sum(int(line.split()[1]) for line in lines if line.startswith("VmRSS:"))
+    return whole / 1024
+
+
+def open_files(parent: int) -> int:
+    """How many files and sockets a process and all that it started have open."""
+    whole = 0
+    for pid in family(parent):
+        try:
+            whole += sum(1 for _ in Path(f"/proc/{pid}/fd").iterdir())
+        except OSError:
+            continue
+    return whole
 
 
 def server_cpu(backend: int) -> float | None:

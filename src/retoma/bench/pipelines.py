@@ -18,14 +18,14 @@ import psycopg
 
 from retoma import Retoma
 from retoma.bench import figures
+from retoma.bench.evaluation import labelled, samples
 from retoma.bench.machine import WorkerProcess, server_cpu, worker
 from retoma.bench.program import app
 from retoma.demo.samples import invent
 from retoma.pipelines import ALL
 from retoma.pipelines.classification.library import Classification
 from retoma.pipelines.documents.library import Documents
-from retoma.providers.choose import providers_from
-from retoma.providers.local import labelled, samples
+from retoma.providers.factory import providers_from
 
 Figures = dict[str, Any]
 
@@ -78,7 +78,7 @@ async def house() -> AsyncIterator[House]:
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     environment = {**_OFFLINE, "RETOMA_HOME": folder, "RETOMA_BLOBS": f"{folder}/blobs"}
     settings = app.settings.model_copy(update={"home": Path(folder)})
-    async with Retoma(settings=settings, pipelines=ALL, providers=providers_from(environment)) as ready:
+    async with Retoma(settings=settings, extensions=ALL, providers=providers_from(environment)) as ready:
         yield House(ready, environment)
 
 
@@ -105,11 +105,11 @@ async def documents(number: int) -> Figures:
 
         async def fill() -> None:
             # All of them are there before the first is taken: what it costs to receive them is another figure.
-            await here.app.pause_queue("documents")
+            await here.app.queues.pause("documents")
             for which in range(number):
                 await here.receive(which)
 
-        since, found = await _worked(here, number, warm=warm, fill=fill, go=lambda: here.app.resume_queue("documents"))
+        since, found = await _worked(here, number, warm=warm, fill=fill, go=lambda: here.app.queues.resume("documents"))
         pages = (await here.app.fetch(figures.pages_since(since)))[0]
         return {**found, "pages": pages, "pages_per_second": round(pages * found["per_second"] / number, 1)}
 

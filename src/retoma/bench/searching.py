@@ -16,14 +16,14 @@ from uuid import UUID
 import psycopg
 
 from retoma.bench import figures
+from retoma.bench.evaluation import labelled
 from retoma.bench.pipelines import House, house
 from retoma.demo.samples import invent
 from retoma.pipelines.documents import search
-from retoma.pipelines.documents.finding import Place
 from retoma.pipelines.documents.library import Documents
+from retoma.pipelines.documents.search_queries import Place
 from retoma.pipelines.vectors import INDEXED, pgvector
 from retoma.providers import Embedder
-from retoma.providers.local import labelled
 
 Figures = dict[str, Any]
 T = TypeVar("T")
@@ -131,7 +131,7 @@ def _vocabulary(chance: Random) -> list[str]:
 async def by_index(chunks: int, *, asked: int) -> Figures:
     """Searches for ten pieces as the API does them; the index is built when all chunks are there."""
     async with house() as here:
-        shelf = Shelf(here.app.front.provider(Embedder))  # type: ignore[type-abstract]
+        shelf = Shelf(here.app.provider(Embedder))
         if shelf.embedder.dimensions != INDEXED[0]:
             raise RuntimeError(f"The index is for vectors of {INDEXED[0]}, and these have {shelf.embedder.dimensions}.")
         async with await psycopg.AsyncConnection.connect(here.app.database.url, autocommit=True) as connection:
@@ -191,7 +191,7 @@ async def _searched(here: House, shelf: Shelf, asked: int) -> Figures:
 async def one_by_one(chunks: int, *, asked: int) -> Figures:
     """The nearest by meaning where the database has no pgvector: every vector is fetched and compared here."""
     async with house() as here:
-        shelf = Shelf(here.app.front.provider(Embedder))  # type: ignore[type-abstract]
+        shelf = Shelf(here.app.provider(Embedder))
         await shelf.fill(here, chunks)
         vectors = (await shelf.embedder.embed(shelf.questions(asked), timeout=_TIMEOUT)).vectors
         waits, hits = [], 0

@@ -8,35 +8,36 @@ from retoma.cli.root import Root
 
 _COMMANDS = {
     "Start here": {
-        "demo": ("retoma.cli.demo:demo", "See a worker killed, a batch resumed, and nothing done again."),
-        "up": ("retoma.cli.work:up", "Database, worker and API in one command, until Ctrl-C."),
-        "classify": ("retoma.cli.classify:classify", "Tell the kind of every document in a folder."),
+        "demo": ("retoma.demo.cli:demo", "See a worker killed, a batch resumed, and nothing done again."),
+        "up": ("retoma.cli.worker:up", "Database, worker and API in one command, until Ctrl-C."),
+        "status": ("retoma.cli.status:status", "All on one screen: what is there, what runs, what to do next."),
         "doctor": ("retoma.cli.doctor:doctor", "Check the database, the schema and the workers."),
     },
     "Run": {
-        "db": ("retoma.cli.db:db", "Bring the tables up or down, or print the SQL."),
-        "worker": ("retoma.cli.work:worker", "Work on jobs until told to stop."),
+        "db": ("retoma.cli.db:db", "The tables: up, down, as SQL; the database's address, and psql in it."),
+        "worker": ("retoma.cli.worker:worker", "Work on jobs until told to stop."),
         "serve": ("retoma.cli.serve:serve", "Serve the API over HTTP."),
         "watchdog": ("retoma.cli.watchdog:watchdog", "Look after jobs and batches where no worker does."),
-        "enqueue": ("retoma.cli.work:enqueue", "Queue one job."),
-        "prune": ("retoma.cli.look:prune", "Remove jobs that ended long ago."),
-        "bench": ("retoma.cli.bench:bench", "Measure this machine."),
-        "accuracy": ("retoma.cli.accuracy:accuracy", "Measure the offline providers."),
+        "enqueue": ("retoma.cli.worker:enqueue", "Queue one job."),
+        "prune": ("retoma.cli.workers:prune", "Remove jobs that ended long ago."),
+        "bench": ("retoma.bench.cli:bench", "Measure this machine."),
+        "accuracy": ("retoma.bench.evaluation.cli:accuracy", "Measure the offline providers."),
     },
     "Look and act": {
         "batch": ("retoma.cli.batch:batch", "Batches: watch, explain, resume, retry what failed, and more."),
         "job": ("retoma.cli.job:job", "Jobs: list, show, retry, cancel, restart, signal, export."),
-        "queue": ("retoma.cli.queue:queue", "Queues: list, pause, resume, limit a lane."),
+        "queue": ("retoma.cli.queue:queue", "Queues: list, pause, resume, weigh, limit a lane."),
         "schedule": ("retoma.cli.schedule:schedule", "Schedules: list, run, pause, resume, change, remove."),
-        "workers": ("retoma.cli.look:workers", "Who works, and since when."),
-        "documents": ("retoma.cli.documents:documents", "Documents: ingest, list, search, show, reprocess, remove."),
-        "embeddings": ("retoma.cli.embeddings:embeddings", "Embeddings: add, status, search, show."),
-        "key": ("retoma.cli.key:key", "API keys: create, list, revoke."),
+        "workers": ("retoma.cli.workers:workers", "Who works, and since when."),
+        "key": ("retoma.cli.key:key", "API keys: create, list, rotate, revoke."),
+        "session": ("retoma.cli.session:session", "Who is signed in with a browser: list, end."),
+        "token": ("retoma.cli.session:token", "The token of a server without keys."),
+        "audit": ("retoma.cli.audit:audit", "Who did what: list."),
         "calls": ("retoma.cli.calls:calls", "Calls to providers: list, show, spend."),
         "prices": ("retoma.cli.calls:prices", "Prices: list, set."),
         "limits": ("retoma.cli.calls:limits", "What providers allow: list, set."),
         "verify": ("retoma.cli.verify:verify", "Check every promise of the tables; list what does not hold."),
-        "metrics": ("retoma.cli.look:metrics", "The seven figures of a worker."),
+        "metrics": ("retoma.cli.workers:metrics", "The seven figures of a worker."),
     },
     "Em português": {
         "travadas": ("retoma.cli.batch:travadas", "The batches that have stalled."),
@@ -46,7 +47,7 @@ _COMMANDS = {
 }
 
 
-@click.group(cls=Root, sections=_COMMANDS)
+@click.group(cls=Root, sections=_COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="retoma", message="retoma %(version)s")
 @click.option("--debug", is_flag=True, expose_value=False, help="Show where an unexpected error came from.")
 def main() -> None:

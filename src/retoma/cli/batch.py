@@ -12,14 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from retoma.cli import batch_act, batch_view, door, show
+from retoma.cli import acting, batch_act, batch_view, context
+from retoma.cli import output as show
 from retoma.cli.batch_watch import watch
+from retoma.model.ids import BatchId
 
 if TYPE_CHECKING:
-    from retoma.app import Retoma
-    from retoma.batch import Batch, Durations, ErrorGroup, Event, Progress, StepFigures
-    from retoma.evidence import Explanation
-    from retoma.model import Job
+    from retoma.app.retoma import Retoma
+    from retoma.model.batch import Batch, Durations, ErrorGroup, Event, Operation, Progress, StepFigures
+    from retoma.model.evidence import Explanation
+    from retoma.model.job import Job
 
 _STATES = ("queued", "running", "paused", "stalled", "completed", "failed", "cancelled")
 _PAGE = 500
@@ -63,6 +65,14 @@ _ERROR: show.Columns[ErrorGroup] = {
     "keys": lambda group: group.first_keys[: 2 if show.in_terminal() else None],
     "last": lambda group: group.last_at,
 }
+_OPERATION: show.Columns[Operation] = {
+    "operation": lambda operation: operation.kind,
+    "jobs": lambda operation: f"{operation.done}/{operation.wanted}",
+    "by": lambda operation: operation.asked_by,
+    "began": lambda operation: operation.started_at,
+    "over": lambda operation: operation.finished_at,
+    "ended by": lambda operation: operation.error,
+}
 _EVENTS: show.Columns[Sequence[Event]] = {
     "seq": lambda events: f"{events[0].seq}–{events[-1].seq}" if len(events) > 1 else events[0].seq,
     "at": lambda events: events[-1].at,
@@ -99,7 +109,9 @@ for _command in (watch, *batch_act.COMMANDS):
 @show.as_json
 def list(labels: tuple[tuple[str, str], ...], states: tuple[str, ...], *, as_json: bool, **wanted: Any) -> None:
     """List batches, the newest first."""
-    found = door.ask(lambda app: app.batches(states=states or None, labels=dict(labels) or None, **wanted))
+    found = context.ask(
+        lambda app: _some(app, as_json=as_json, states=states or None, labels=dict(labels) or None, **wanted)
+    )
     _print(found, "There is no such batch.", as_json=as_json)
     if show.in_terminal() and len(found) == wanted["limit"]:
         show.talk(f"There may be more: --before {found[-1].id}")
@@ -109,8 +121,15 @@ def list(labels: tuple[tuple[str, str], ...], states: tuple[str, ...], *, as_jso
 @show.as_json
 def travadas(*, as_json: bool) -> None:
     """List the batches that have stalled. The same as 'retoma batch list --state stalled'."""
-    found = door.ask(lambda app: app.batches(states=["stalled"], limit=10_000))
+    found = context.ask(lambda app: _some(app, as_json=as_json, states=["stalled"], limit=10_000))
     _print(found, "No batch has stalled.", as_json=as_json)
+
+
+async def _some(app: Retoma, *, as_json: bool, **wanted: Any) -> Sequence[Batch]:
+    found = await app.batches.find(**wanted)
+    if as_json:  # with their configurations, and the words of what keeps them
+        await acting.look(app, "batch")
+    return found
 
 
 def _print(found: Sequence[Batch], nothing: str, *, as_json: bool) -> None:
@@ -127,31 +146,43 @@ def _print(found: Sequence[Batch], nothing: str, *, as_json: bool) -> None:
 @batch.command(name="show")
 @_id
 @show.as_json
-def show_one(id: int, *, as_json: bool) -> None:
+def show_one(id: BatchId, *, as_json: bool) -> None:
     """Show one batch. How far it has come, step by step, what failed, and why it moves or does not."""
 
     async def look(app: Retoma) -> tuple[Any, ...]:
-        progress, why = await app.progress(id), await app.explain(id)
+        progress, why = await app.batches.progress(id), await app.batches.explain(id)
         return (
-            await app.get_batch(id),
+            await app.batches.get(id),
             progress,
-            await app.steps(id),
-            await app.durations(id),
-            await app.errors(id),
+            await app.batches.steps(id),
+            await app.batches.durations(id),
+            await app.batches.errors(id),
+            await app.batches.operations(id),
             why,
         )
 
-    found, progress, steps, durations, errors, why = door.ask(look)
+    found, progress, steps, durations, errors, operations, why = context.ask(
+        lambda app: acting.shown(app, "batch", id, look(app))
+    )
     if as_json:
-        more = {"steps": steps, "durations": durations, "errors": errors, "explanation": why}
+        more = {
+            "steps": steps,
+            "durations": durations,
+            "errors": errors,
+            "operations": operations,
+            "explanation": why,
+        }
         show.print_json({**show.plain(found), "progress": batch_view.figures(progress), **show.plain(more)})
         return
     _head(found, progress, durations)
-    click.echo("\nsteps")
+    show.say("\nsteps")
     show.table(steps, _STEP, nothing="none was saved yet")
-    click.echo("\nerrors")
-    show.table(errors, _ERROR, nothing="none")
-    click.echo("\nwhy")
+    show.say("\nerrors")
+    show.table(errors, _ERROR, nothing="none", below="example")
+    if operations:
+        show.say("\noperations")
+        show.table(operations, _OPERATION, nothing="")
+    show.say("\nwhy")
     _because(why)
 
 
@@ -202,38 +233,46 @@ def _pairs(labels: Mapping[str, str]) -> str:
 
 def _because(why: Explanation) -> None:
     if not show.in_terminal():
-        show.fields({"verdict": why.verdict, "sentence": why.sentence, "action": why.action, "command": why.command})
+        show.fields(
+            {
+                "verdict": why.verdict,
+                "sentence": why.sentence,
+                "advice": why.advice,
+                "action": why.action,
+                "command": why.command,
+            }
+        )
         return
     sentence, *rest = batch_view.why(why)
-    click.secho(sentence, fg="yellow" if why.needs_help else None)
+    show.say(sentence, fg="yellow" if why.needs_help else None)
     for line in rest:
-        click.echo(line)
+        show.say(line)
 
 
 @batch.command()
 @_id
 @show.as_json
-def explain(id: int, *, as_json: bool) -> None:
+def explain(id: BatchId, *, as_json: bool) -> None:
     """Say why a batch moves, or does not. The verdict, what it rests on, and what to do."""
-    found = door.ask(lambda app: app.explain(id))
+    found = context.ask(lambda app: acting.shown(app, "batch", id, app.batches.explain(id)))
     if as_json:
         show.print_json(show.plain(found))
         return
     _because(found)
-    click.echo("\nevidence")
+    show.say("\nevidence")
     show.fields(found.evidence)
 
 
 @batch.command()
 @_id
 @show.as_json
-def errors(id: int, *, as_json: bool) -> None:
+def errors(id: BatchId, *, as_json: bool) -> None:
     """What failed in a batch, by what is the same in the errors."""
-    found = door.ask(lambda app: app.errors(id))
+    found = context.ask(lambda app: acting.shown(app, "batch", id, app.batches.errors(id)))
     if as_json:
         show.print_json(show.plain(found))
         return
-    show.table(found, _ERROR, nothing="Nothing has failed.")
+    show.table(found, _ERROR, nothing="Nothing has failed.", below="example")
     if show.in_terminal() and found:
         show.talk(f"\nTo try one group again: retoma batch retry-failed {id} --group {found[0].fingerprint}")
 
@@ -243,23 +282,24 @@ def errors(id: int, *, as_json: bool) -> None:
 @click.option("--after", type=click.IntRange(min=0), default=0, metavar="N", help="Only what happened after event N.")
 @click.option("--jsonl", is_flag=True, help="Print one JSON document per line.")
 @show.as_json
-def events(id: int, after: int, *, jsonl: bool, as_json: bool) -> None:
+def events(id: BatchId, after: int, *, jsonl: bool, as_json: bool) -> None:
     """What happened to a batch, in order. The number of the last line is the --after of the next time."""
     whole = as_json or (show.in_terminal() and not jsonl)
     found: MutableSequence[Event] = []
 
     async def read(app: Retoma) -> None:
         cursor = after
-        while page := await app.events(id, after=cursor, limit=_PAGE):
+        await acting.shown(app, "batch", id, app.batches.get(id))
+        while page := await app.batches.events(id, after=cursor, limit=_PAGE):
             cursor = page[-1].seq
             if whole:
                 found.extend(page)
             elif jsonl:
-                click.echo("\n".join(json.dumps(show.plain(event), ensure_ascii=False) for event in page))
+                show.say("\n".join(map(show.json_of, page)))
             else:
                 show.table([[event] for event in page], _EVENTS, nothing="")
 
-    door.ask(read)
+    context.ask(read)
     if as_json:
         show.print_json(found)
     elif whole:
@@ -272,9 +312,9 @@ def events(id: int, after: int, *, jsonl: bool, as_json: bool) -> None:
 @_id
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="A file; .csv makes it CSV.")
 @click.option("--format", type=click.Choice(["jsonl", "csv"]), help="JSON lines or CSV, whatever the file is called.")
-def export(id: int, output: Path | None, format: str | None) -> None:
+def export(id: BatchId, output: Path | None, format: str | None) -> None:
     """Write every job of a batch to a file, or print them. The newest first, page by page, as they stand."""
-    from retoma.app import Retoma
+    from retoma.app.retoma import Retoma
     from retoma.cli.export import write
 
     written = 0
@@ -282,14 +322,14 @@ def export(id: int, output: Path | None, format: str | None) -> None:
     def jobs(runner: asyncio.Runner, app: Retoma) -> Iterator[Job]:
         nonlocal written
         before = None
-        while page := runner.run(app.jobs(batch_id=id, before=before, limit=_PAGE)):
+        while page := runner.run(app.jobs.find(batch_id=id, before=before, limit=_PAGE)):
             yield from page
             written, before = written + len(page), page[-1].id
 
     with asyncio.Runner() as runner:
-        app = runner.run(Retoma(settings=door.settings()).open())
+        app = runner.run(Retoma(settings=context.settings()).open())
         try:
-            runner.run(app.get_batch(id))
+            runner.run(acting.shown(app, "batch", id, app.batches.get(id)))
             write(jobs(runner, app), output, format=format)
         finally:
             runner.run(app.close())

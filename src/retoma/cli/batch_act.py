@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from retoma.cli import batch_view, door, show, values
+from retoma.cli import acting, batch_view, context, output, params
+from retoma.model.ids import BatchId
 
 if TYPE_CHECKING:
-    from retoma.app import Retoma
-    from retoma.batch import Batch, Plan, Resumed
+    from retoma.app.retoma import Retoma
+    from retoma.model.batch import Batch, Plan, Resumed
 
 _id = click.argument("id", type=int)
+_TELL_SECONDS = 1.0
 
 
 def label(text: str) -> tuple[str, str]:
@@ -47,11 +50,31 @@ _reason = click.option("--reason", default="person", show_default=True, help="Wh
 
 
 def _done(batch: Batch) -> None:
-    click.echo(f"{batch.id}\t{batch.state}")
+    output.say(f"{batch.id}\t{batch.state}")
 
 
 def _called(batch: Batch) -> str:
     return f"Batch {batch.id} ({batch.name})"
+
+
+async def _carried_out(app: Retoma, operation: int | None) -> int | None:
+    """How many jobs an operation has changed, once it is over; said on the way, as long as it takes."""
+    if operation is None:
+        return None
+    done, told = 0, time.monotonic()
+    async for now in app.batches.carry_out(operation):
+        done = now.done
+        if time.monotonic() > told + _TELL_SECONDS or now.finished:
+            output.talk(f"{now.kind}: {now.done:,} of {now.wanted:,} jobs")
+            told = time.monotonic()
+    return done
+
+
+async def _resumed_all(app: Retoma, did: Resumed) -> Resumed:
+    from dataclasses import replace
+
+    done = await _carried_out(app, did.batch.operation_id) if did.changed else None
+    return did if done is None else replace(did, batch=await app.batches.get(did.batch.id), jobs=done, changed=done > 0)
 
 
 # — going on —
@@ -60,10 +83,15 @@ def _called(batch: Batch) -> str:
 @click.command()
 @_id
 @click.option("--max-resumes", type=click.IntRange(min=0), metavar="N", help="Allow this many resumes in all.")
-def resume(id: int, max_resumes: int | None) -> None:
+def resume(id: BatchId, max_resumes: int | None) -> None:
     """Continue a batch from where it stopped. What is done is not done again; safe to ask many times."""
-    did = door.ask(lambda app: app.resume(id, max_resumes=max_resumes))
-    show.talk(_resumed(did))
+    by = acting.person()
+    did = context.ask(
+        lambda app: acting.change(
+            app, "batch", id, lambda conn: app.batches.resume(id, max_resumes=max_resumes, by=by, conn=conn)
+        )
+    )
+    output.talk(_resumed(did))
     _done(did.batch)
 
 
@@ -76,6 +104,11 @@ def _resumed(did: Resumed) -> str:
         return f"{_called(batch)} is completed: nothing is left to do." + (failed if batch.failures else "")
     left = f"{batch.unfinished} jobs are left, {(batch.total or 0) - batch.unfinished} are done and stay so"
     taken = f"; {did.jobs} that hung were taken back" if did.jobs else ""
+    if did.word == "no_workers":
+        return (
+            f"{_called(batch)} goes on as soon as a worker serves queue {batch.queue}; now none does, and no resume was"
+            f" used.\nTry: retoma worker --queues {batch.queue}"
+        )
     times = f" (resume {batch.resumes} of {batch.max_resumes})" if batch.resumes else ""
     return f"{_called(batch)} goes on{times}: {left}{taken}.\nTo follow it: retoma batch watch {batch.id}"
 
@@ -85,13 +118,26 @@ def _resumed(did: Resumed) -> str:
 @click.option("--group", metavar="FINGERPRINT", help="Only this group of errors; 'retoma batch errors' names them.")
 @click.option("--cancelled", is_flag=True, help="Also what was cancelled.")
 @click.option("--attempts", type=click.IntRange(min=1), metavar="N", help="Allow each this many more attempts.")
-def retry_failed(id: int, group: str | None, attempts: int | None, *, cancelled: bool) -> None:
+def retry_failed(id: BatchId, group: str | None, attempts: int | None, *, cancelled: bool) -> None:
     """Try only the failed jobs of a batch again. Steps that are done are not done again."""
-    did = door.ask(lambda app: app.retry_failed(id, fingerprint=group, cancelled=cancelled, attempts=attempts))
-    if did.changed:
-        show.talk(f"{_called(did.batch)}: {_jobs(did.jobs)} tried again.\nTo follow it: retoma batch watch {id}")
+
+    async def ask(app: Retoma) -> Resumed:
+        how: dict[str, Any] = {"fingerprint": group, "cancelled": cancelled, "attempts": attempts}
+        by = acting.person()
+        did = await acting.change(
+            app, "batch", id, lambda conn: app.batches.retry_failed(id, **how, by=by, wait=False, conn=conn), noted=how
+        )
+        return await _resumed_all(app, did)
+
+    did = context.ask(ask)
+    if did.word == "already_retrying":
+        output.talk(
+            f"{_called(did.batch)} is already being tried again: 'retoma batch show {id}' says how far that is."
+        )
+    elif did.changed:
+        output.talk(f"{_called(did.batch)}: {_jobs(did.jobs)} tried again.\nTo follow it: retoma batch watch {id}")
     else:
-        show.talk(f"{_called(did.batch)} has no such failed job; nothing was changed.")
+        output.talk(f"{_called(did.batch)} has no such failed job; nothing was changed.")
     _done(did.batch)
 
 
@@ -105,20 +151,32 @@ def _jobs(number: int) -> str:
 @click.command()
 @_id
 @_reason
-def pause(id: int, reason: str) -> None:
+def pause(id: BatchId, reason: str) -> None:
     """Let a batch rest. Nobody takes its jobs, and those that run go back after the step at hand."""
-    found = door.ask(lambda app: app.pause(id, reason=reason))
-    show.talk(f"{_called(found)} rests; 'retoma batch resume {id}' lets it go on.")
+    by = acting.person()
+    found = context.ask(
+        lambda app: acting.change(app, "batch", id, lambda conn: app.batches.pause(id, reason=reason, by=by, conn=conn))
+    )
+    output.talk(f"{_called(found)} rests; 'retoma batch resume {id}' lets it go on.")
     _done(found)
 
 
 @click.command()
 @_id
 @_reason
-def cancel(id: int, reason: str) -> None:
+def cancel(id: BatchId, reason: str) -> None:
     """Stop a batch. What waits ends now, what runs within a heartbeat; what is done stays done."""
-    found = door.ask(lambda app: app.cancel_batch(id, reason=reason))
-    show.talk(f"{_called(found)} is cancelled; 'retoma batch retry-failed {id} --cancelled' would take it up again.")
+
+    async def ask(app: Retoma) -> Batch:
+        by = acting.person()
+        found = await acting.change(
+            app, "batch", id, lambda conn: app.batches.cancel(id, reason=reason, by=by, wait=False, conn=conn)
+        )
+        await _carried_out(app, found.operation_id)
+        return await app.batches.get(id)
+
+    found = context.ask(ask)
+    output.talk(f"{_called(found)} is cancelled; 'retoma batch retry-failed {id} --cancelled' would take it up again.")
     _done(found)
 
 
@@ -128,20 +186,20 @@ def cancel(id: int, reason: str) -> None:
 @click.command()
 @_id
 @_configuration
-@show.as_json
-def plan(id: int, configuration: dict[str, Any] | None, *, as_json: bool) -> None:
+@output.as_json
+def plan(id: BatchId, configuration: dict[str, Any] | None, *, as_json: bool) -> None:
     """Say what a resume would do. What it skips, continues and begins, and what that saves; nothing is changed.
 
     With another configuration: what a restart under it would do again.
     """
-    found = door.ask(lambda app: app.plan(id, configuration=configuration))
+    found = context.ask(lambda app: app.batches.plan(id, configuration=configuration))
     if as_json:
-        show.print_json(show.plain(found))
-    elif show.in_terminal():
+        output.print_json(output.plain(found))
+    elif output.in_terminal():
         _draw_plan(found)
     else:
         names = [name for name in found.__slots__ if name != "batch"]
-        show.fields({"id": id, "state": found.batch.state, **{name: getattr(found, name) for name in names}})
+        output.fields({"id": id, "state": found.batch.state, **{name: getattr(found, name) for name in names}})
 
 
 def _draw_plan(found: Plan) -> None:
@@ -149,9 +207,9 @@ def _draw_plan(found: Plan) -> None:
     verb = "restart" if found.reruns else "resume"
     left = found.continues + found.begins + found.reruns
     if found.can or found.reruns:
-        click.secho(f"A {verb} of batch {batch.id} ({batch.name}) would", bold=True)
+        output.say(f"A {verb} of batch {batch.id} ({batch.name}) would", bold=True)
     else:
-        click.secho(f"{_called(batch)} cannot be resumed now: {found.why_not}. As it is, that would", bold=True)
+        output.say(f"{_called(batch)} cannot be resumed now: {found.why_not}. As it is, that would", bold=True)
     lines = (
         ("run again", found.reruns, "that are done, because the configuration is another", "yellow"),
         ("skip", found.skips, "that are done", "green"),
@@ -163,39 +221,48 @@ def _draw_plan(found: Plan) -> None:
     )
     for verb, number, which, colour in lines:
         if number:
-            click.echo(f"  {verb:<10}" + click.style(f"{number:>8}", fg=colour, bold=True) + f"  {which}")
+            output.say(f"  {verb:<10}", (f"{number:>8}", {"fg": colour, "bold": True}), f"  {which}")
     if not left:
         return
     saved = [
         batch_view.span(found.seconds_saved),
-        *([batch_view.money(found.money_saved)] if found.money_saved else []),
+        *([batch_view.paid(found.money_saved, batch.unpriced)] if found.money_saved or batch.unpriced else []),
     ]
-    click.echo(f"It saves {' and '.join(saved)}." if found.seconds_saved else "It saves nothing.")
+    output.say(f"It saves {' and '.join(saved)}." if found.seconds_saved else "It saves nothing.")
     if found.seconds_needed is None:
-        click.echo("What it needs nobody knows: no job has ended well yet.")
+        output.say("What it needs nobody knows: no job has ended well yet.")
         return
     cost = f", and {batch_view.money(found.money_needed)}" if found.money_needed else ""
-    click.echo(f"It needs about {batch_view.span(found.seconds_needed)} of work, one job at a time{cost}.")
+    if batch.unpriced:
+        cost = ", at a cost that nobody knows: calls of it have no price"
+    output.say(f"It needs about {batch_view.span(found.seconds_needed)} of work, one job at a time{cost}.")
 
 
 @click.command()
 @_id
 @_configuration
 @click.option("--yes", is_flag=True, help="Do not ask.")
-def restart(id: int, configuration: dict[str, Any] | None, *, yes: bool) -> None:
+def restart(id: BatchId, configuration: dict[str, Any] | None, *, yes: bool) -> None:
     """Run every job of an ended batch anew, also what is done. What it cost is paid again."""
 
     async def ask(app: Retoma) -> Resumed | None:
-        found = await app.plan(id)
+        found = await app.batches.plan(id)
         if found.batch.state.ended and not yes and not _agreed(found, other=configuration is not None):
             return None
-        return await app.restart_batch(id, configuration=configuration)
+        by = acting.person()
+        did = await acting.change(
+            app,
+            "batch",
+            id,
+            lambda conn: app.batches.restart(id, configuration=configuration, by=by, wait=False, conn=conn),
+        )
+        return await _resumed_all(app, did)
 
-    did = door.ask(ask)
+    did = context.ask(ask)
     if did is None:
-        show.talk("Nothing was changed.")
+        output.talk("Nothing was changed.")
         click.get_current_context().exit(1)
-    show.talk(f"{_called(did.batch)} begins anew: {_jobs(did.jobs)} queued.\nTo follow it: retoma batch watch {id}")
+    output.talk(f"{_called(did.batch)} begins anew: {_jobs(did.jobs)} queued.\nTo follow it: retoma batch watch {id}")
     _done(did.batch)
 
 
@@ -204,7 +271,10 @@ def _agreed(found: Plan, *, other: bool) -> bool:
 
     batch = found.batch
     cost = " and ".join(
-        [batch_view.span(found.seconds_saved), *([batch_view.money(batch.spent)] if batch.spent else [])]
+        [
+            batch_view.span(found.seconds_saved),
+            *([batch_view.paid(batch.spent, batch.unpriced)] if batch.spent or batch.unpriced else []),
+        ]
     )
     under = " under another configuration" if other else ""
     told = (
@@ -213,7 +283,7 @@ def _agreed(found: Plan, *, other: bool) -> bool:
     )
     if not sys.stdin.isatty():
         raise ConfigurationError(f"{told} Nobody is here to ask.", next="the same with --yes.")
-    show.talk(told)
+    output.talk(told)
     return click.confirm("Restart it?", err=True)
 
 
@@ -230,9 +300,9 @@ def _agreed(found: Plan, *, other: bool) -> bool:
 @click.option(
     "--stall-seconds", type=click.FloatRange(0, min_open=True), metavar="S", help="How long nothing may move."
 )
-@click.option("--budget", type=values.money, metavar="US$", help="What it may cost in all.")
+@click.option("--budget", type=params.money, metavar="US$", help="What it may cost in all.")
 @click.option("--label", "labels", type=label, multiple=True, metavar="K=V", help="Set a label; may be repeated.")
-def change(id: int, labels: tuple[tuple[str, str], ...], **changes: Any) -> None:
+def change(id: BatchId, labels: tuple[tuple[str, str], ...], **changes: Any) -> None:
     """Give a batch another name, limit, budget or label."""
     given = {name: value for name, value in changes.items() if value is not None}
     if not given and not labels:
@@ -240,21 +310,24 @@ def change(id: int, labels: tuple[tuple[str, str], ...], **changes: Any) -> None
 
     async def ask(app: Retoma) -> Batch:
         if labels:
-            given["labels"] = (await app.get_batch(id)).labels | dict(labels)
-        return await app.change_batch(id, **given)
+            given["labels"] = (await app.batches.get(id)).labels | dict(labels)
+        by = acting.person()
+        return await acting.change(app, "batch", id, lambda conn: app.batches.change(id, by=by, conn=conn, **given))
 
-    found = door.ask(ask)
-    show.talk(f"{_called(found)} was changed.")
+    found = context.ask(ask)
+    output.talk(f"{_called(found)} was changed.")
     _done(found)
 
 
 @click.command()
 @_id
 @click.option("--expected", type=click.IntRange(min=1), metavar="N", help="Refuse unless there are so many jobs.")
-def seal(id: int, expected: int | None) -> None:
+def seal(id: BatchId, expected: int | None) -> None:
     """Let the jobs of an open batch be taken. No more can be added."""
-    found = door.ask(lambda app: app.seal(id, expected=expected))
-    show.talk(f"{_called(found)} is sealed with {found.total} jobs.")
+    found = context.ask(
+        lambda app: acting.change(app, "batch", id, lambda conn: app.batches.seal(id, expected=expected, conn=conn))
+    )
+    output.talk(f"{_called(found)} is sealed with {found.total} jobs.")
     _done(found)
 
 

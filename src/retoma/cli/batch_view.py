@@ -7,15 +7,16 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from retoma.cli import show
+from retoma.cli import output
+from retoma.values.escaping import visible
 
 if TYPE_CHECKING:
     from datetime import timedelta
 
     from rich.text import Text
 
-    from retoma.batch import Batch, Progress
-    from retoma.evidence import Explanation
+    from retoma.model.batch import Batch, Progress
+    from retoma.model.evidence import Explanation
 
 _MINUTE, _HOUR = 60, 3600
 _SECONDS_ALONE = 2 * _MINUTE
@@ -39,7 +40,14 @@ def _done(batch: Batch) -> str | None:
     return None if batch.total is None else f"{batch.total - batch.unfinished}/{batch.total}"
 
 
-BATCH: show.Columns[Batch] = {
+def sum_of(batch: Batch | Progress) -> str | None:
+    """What a batch has spent, for a column; nothing when it costs nothing."""
+    if batch.unpriced:
+        return f"{batch.spent:f} + {batch.unpriced} unknown" if batch.spent else "unknown"
+    return f"{batch.spent:f}" if batch.spent else None
+
+
+BATCH: output.Columns[Batch] = {
     "id": lambda batch: batch.id,
     "name": lambda batch: batch.name,
     "state": lambda batch: batch.state,
@@ -50,7 +58,7 @@ BATCH: show.Columns[Batch] = {
     "last key": lambda batch: batch.last_key,
     "progress": lambda batch: batch.last_progress_at,
     "pipeline": lambda batch: batch.pipeline,
-    "spent": lambda batch: batch.spent or None,
+    "spent": sum_of,
     "created": lambda batch: batch.created_at,
     "finished": lambda batch: batch.finished_at,
 }
@@ -78,6 +86,14 @@ def money(amount: Decimal) -> str:
     return f"US$ {amount:,.2f}" if amount >= 1 or not amount else f"US$ {amount.normalize():f}"
 
 
+def paid(amount: Decimal, unpriced: int) -> str:
+    """A sum, and how many calls it does not know the cost of."""
+    if not unpriced:
+        return money(amount)
+    calls = "1 call" if unpriced == 1 else f"{unpriced} calls"
+    return f"{money(amount)} and {calls} of unknown cost" if amount else f"an unknown cost ({calls} without a price)"
+
+
 def eta(range: tuple[timedelta, timedelta] | None) -> str:
     """How long the rest takes; nothing while that would be a guess."""
     if range is None:
@@ -101,7 +117,7 @@ def figures(progress: Progress) -> dict[str, Any]:
     """Progress as JSON: what was counted, and what follows from it."""
     range = progress.eta
     return {
-        **show.plain(progress),
+        **output.plain(progress),
         "done": progress.done,
         "percent": progress.percent,
         "rate": progress.rate,
@@ -114,9 +130,10 @@ def figures(progress: Progress) -> dict[str, Any]:
 
 def spent(progress: Progress) -> str:
     """What it has cost, of what it may; nothing when it costs nothing."""
+    known = paid(progress.spent, progress.unpriced)
     if progress.budget is not None:
-        return f"{money(progress.spent)} of {money(progress.budget)}"
-    return money(progress.spent) if progress.spent else ""
+        return f"{known} of {money(progress.budget)}"
+    return known if progress.spent or progress.unpriced else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,11 +167,11 @@ def bar(progress: Progress, *, width: int, later: float = 0.0, words: BarWords =
     line.append_text(_drawn(progress, max(_NARROWEST_BAR, min(_WIDEST_BAR, width // 5))))
     line.append(f" {progress.percent:>4.4g}%".replace(".", words.point), style="bold")
     for text, style in (
-        (_state(progress, words), _COLOURS[progress.state]),
+        (_state(progress, words), _colour(progress)),
         (_pace(progress.rate, words), ""),
         (eta(progress.eta), ""),
         (words.errors.format(n=progress.failed) if progress.failed else "", "red"),
-        (money(progress.spent) if progress.spent else "", ""),
+        (f"US$ {sum_of(progress)}" if progress.unpriced else money(progress.spent) if progress.spent else "", ""),
         (last, "dim"),
     ):
         if text:
@@ -164,11 +181,19 @@ def bar(progress: Progress, *, width: int, later: float = 0.0, words: BarWords =
 
 def _end_of(key: str) -> str:
     # Keys that are long are often paths, and their ends say more.
+    key = visible(key)
     return key if len(key) <= _LONGEST_KEY else "…" + key[1 - _LONGEST_KEY :]
 
 
 def _state(progress: Progress, words: BarWords) -> str:
     return "" if progress.state == "running" else words.states.get(progress.state, str(progress.state))
+
+
+def _colour(progress: Progress) -> str:
+    """Done is green, unless nothing came of it."""
+    if progress.state == "completed" and progress.failed:
+        return "red" if progress.failed == progress.done else "yellow"
+    return _COLOURS[progress.state]
 
 
 def _pace(rate: float | None, words: BarWords) -> str:
@@ -194,5 +219,6 @@ def _drawn(progress: Progress, width: int) -> Text:
 
 
 def why(explanation: Explanation) -> list[str]:
-    """What is said of it, and the command that helps."""
-    return [explanation.sentence, *([f"Try: {explanation.command}"] if explanation.command else [])]
+    """What is said of it, what to do, and the command that helps."""
+    said = [explanation.sentence, *([explanation.advice] if explanation.advice else [])]
+    return [*said, *([f"Try: {explanation.command}"] if explanation.command else [])]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -11,15 +10,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from retoma.cli import batch_view, door, show
+from retoma.cli import acting, batch_view, context, output
 from retoma.cli.root import INTERRUPTED
+from retoma.model.ids import BatchId
+from retoma.values.escaping import visible
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
 
-    from retoma.app import Retoma
-    from retoma.batch import Progress
-    from retoma.evidence import Explanation
+    from retoma.app.retoma import Retoma
+    from retoma.model.batch import Progress
+    from retoma.model.evidence import Explanation
 
 FAILED, SOME_FAILED, STALLED = 1, 8, 9
 _WONDER_SECONDS = 2.0
@@ -58,34 +59,39 @@ class View:
         yield batch_view.bar(self.now, width=options.max_width - 1, later=self.later, words=self.words)
         if self.why is not None:
             style = "yellow" if self.why.needs_help else "dim"
-            yield Text("\n".join(batch_view.why(self.why)), style=style)
+            yield Text(visible("\n".join(batch_view.why(self.why))), style=style)
 
 
 @click.command()
 @click.argument("id", type=int)
 @click.option("--jsonl", is_flag=True, help="Print one JSON document per line.")
-def watch(id: int, *, jsonl: bool) -> None:
+def watch(id: BatchId, *, jsonl: bool) -> None:
     """Watch a batch until it has ended or stalled. Ctrl-C leaves the watch, not the work.
 
     The exit code is 0 when all went well, 8 when some jobs failed, 9 when it stalled, and 1 when it failed or was
     cancelled.
     """
     try:
-        code = door.ask(lambda app: follow(app, id, jsonl=jsonl))
+        code = context.ask(lambda app: _watched(app, id, jsonl=jsonl))
     except KeyboardInterrupt:
-        show.talk(f"You left the watch; the work goes on. To come back: retoma batch watch {id}")
+        output.talk(f"You left the watch; the work goes on. To come back: retoma batch watch {id}")
         code = INTERRUPTED
     click.get_current_context().exit(code)
 
 
-async def follow(app: Retoma, id: int, *, jsonl: bool = False) -> int:
+async def _watched(app: Retoma, id: BatchId, *, jsonl: bool) -> int:
+    await acting.shown(app, "batch", id, app.batches.get(id))
+    return await follow(app, id, jsonl=jsonl)
+
+
+async def follow(app: Retoma, id: BatchId, *, jsonl: bool = False) -> int:
     """Show a batch until it has ended or stalled; the exit code that says how."""
     view = View()
-    drawn = show.in_terminal() and not jsonl
+    drawn = output.in_terminal() and not jsonl
     with _live(view) if drawn else nullcontext():
         wondering = asyncio.create_task(_wonder(app, id, view, aloud=not drawn))
         try:
-            async for now in app.watch(id):
+            async for now in app.batches.watch(id):
                 view.see(now)
                 if not drawn:
                     _tell(now, jsonl=jsonl)
@@ -94,7 +100,7 @@ async def follow(app: Retoma, id: int, *, jsonl: bool = False) -> int:
         finally:
             wondering.cancel()
             await asyncio.gather(wondering, return_exceptions=True)
-    return _end(now, await app.explain(id))
+    return _end(now, await app.batches.explain(id))
 
 
 def _live(view: View) -> AbstractContextManager[object]:
@@ -104,7 +110,7 @@ def _live(view: View) -> AbstractContextManager[object]:
     return Live(view, console=Console(highlight=False), refresh_per_second=4)
 
 
-async def _wonder(app: Retoma, id: int, view: View, *, aloud: bool) -> None:
+async def _wonder(app: Retoma, id: BatchId, view: View, *, aloud: bool) -> None:
     """Say why nothing moves, while nothing moves."""
     told = None
     while True:
@@ -112,15 +118,15 @@ async def _wonder(app: Retoma, id: int, view: View, *, aloud: bool) -> None:
         if not view.quiet:
             told = None
             continue
-        view.why = await app.explain(id)
+        view.why = await app.batches.explain(id)
         if aloud and view.why.verdict != told:
             told = view.why.verdict
-            show.talk("\n".join(batch_view.why(view.why)))
+            output.talk("\n".join(batch_view.why(view.why)))
 
 
 def _tell(now: Progress, *, jsonl: bool) -> None:
     if jsonl:
-        click.echo(json.dumps(batch_view.figures(now), ensure_ascii=False))
+        output.say(output.json_of(batch_view.figures(now)))
         return
     rate = now.rate
     said = {
@@ -132,10 +138,10 @@ def _tell(now: Progress, *, jsonl: bool) -> None:
         "rate": "" if rate is None else f"{rate:.3g}",
         "eta": "" if now.eta is None else "-".join(f"{each.total_seconds():.0f}" for each in now.eta),
         "errors": now.failed,
-        "spent": now.spent,
+        "spent": batch_view.sum_of(now) or now.spent,
         "last key": now.last_key or "",
     }
-    click.echo("\t".join(map(str, said.values())))
+    output.say("\t".join(map(str, said.values())))
 
 
 def _end(now: Progress, why: Explanation) -> int:
@@ -144,18 +150,15 @@ def _end(now: Progress, why: Explanation) -> int:
     if now.state == "completed":
         took = "" if now.elapsed is None else f" in {batch_view.span(now.elapsed)}"
         cost = batch_view.spent(now)
-        show.talk(f"{called} is completed: {now.done} jobs{took}" + (f", {cost}." if cost else "."))
+        output.talk(f"{called} is completed: {now.done} jobs{took}" + (f", {cost}." if cost else "."))
         if now.failed:
-            show.talk(f"{now.failed} failed; 'retoma batch errors {now.id}' says why.")
-            show.talk(f"Try: retoma batch retry-failed {now.id}")
+            output.talk(f"{now.failed} failed; 'retoma batch errors {now.id}' says why.")
+            output.talk(f"Try: retoma batch retry-failed {now.id}")
         return SOME_FAILED if now.failed else 0
     if now.state == "stalled":
-        show.talk(f"{called} has stalled at {now.done} of {now.total}; nothing that is done is lost.")
+        output.talk(f"{called} has stalled at {now.done} of {now.total}; nothing that is done is lost.")
     else:
-        show.talk(f"{called} is {now.state} at {now.done} of {now.total}.")
+        output.talk(f"{called} is {now.state} at {now.done} of {now.total}.")
     for line in batch_view.why(why):
-        show.talk(line)
-    resume = f"retoma batch resume {now.id}"
-    if now.state == "stalled" and why.command != resume:
-        show.talk(f"Then: {resume}")
+        output.talk(line)
     return STALLED if now.state == "stalled" else FAILED

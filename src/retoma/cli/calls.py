@@ -7,19 +7,31 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from retoma.cli import door, show, values
+from retoma.cli import acting, context, output, params
+from retoma.model.ids import CallId
 
 if TYPE_CHECKING:
     from datetime import timedelta
 
-    from retoma.call import Call, Limit, Price, Spend
+    from retoma.model.call import Call, Limit, Price, Spend
+
+
+_UNKNOWN = "unknown"
 
 
 def _money(amount: Decimal | None) -> str | None:
-    return None if amount is None else f"{amount:.6f}".rstrip("0").rstrip(".")
+    return None if amount is None else f"{amount:.9f}".rstrip("0").rstrip(".")
 
 
-_CALL: show.Columns[Call] = {
+def _cost(call: Call) -> str | None:
+    return _UNKNOWN if call.cost is None and call.cost_basis is not None else _money(call.cost)
+
+
+def _useful(spend: Spend) -> str | None:
+    return _UNKNOWN if spend.unpriced and not spend.useful else _money(spend.useful)
+
+
+_CALL: output.Columns[Call] = {
     "id": lambda call: call.id,
     "provider": lambda call: call.provider,
     "model": lambda call: call.model,
@@ -29,36 +41,45 @@ _CALL: show.Columns[Call] = {
     "kind": lambda call: call.kind,
     "state": lambda call: call.state,
     "tokens": lambda call: f"{call.input_tokens}+{call.output_tokens}",
-    "US$": lambda call: _money(call.cost),
+    "tier": lambda call: call.tier or None,
+    "US$": _cost,
     "reused": lambda call: call.reused or None,
     "asked": lambda call: call.asked_at,
 }
 
-_SPEND: show.Columns[Spend] = {
+_SPEND: output.Columns[Spend] = {
     "": lambda spend: spend.name or "–",
     "calls": lambda spend: spend.calls,
     "answered": lambda spend: spend.answered,
     "reused": lambda spend: spend.reused,
-    "useful US$": lambda spend: _money(spend.useful),
+    "useful US$": _useful,
     "again US$": lambda spend: _money(spend.again),
     "lost US$": lambda spend: _money(spend.lost),
     "in doubt US$": lambda spend: _money(spend.doubtful),
+    "of unknown cost": lambda spend: spend.unpriced or None,
     "tokens in": lambda spend: spend.input_tokens,
+    "cached": lambda spend: spend.cached_tokens or None,
     "tokens out": lambda spend: spend.output_tokens,
 }
 
-_PRICE: show.Columns[Price] = {
+_PRICE: output.Columns[Price] = {
     "provider": lambda price: price.provider,
     "model": lambda price: price.model,
+    "tier": lambda price: price.tier or None,
     "since": lambda price: str(price.since),
     "input": lambda price: _money(price.input),
     "cached": lambda price: _money(price.cached),
+    "cache write": lambda price: _money(price.cache_write),
+    "1 h": lambda price: _money(price.cache_write_1h),
     "output": lambda price: _money(price.output),
+    "reasoning": lambda price: _money(price.reasoning),
+    "audio in": lambda price: _money(price.audio_input),
+    "audio out": lambda price: _money(price.audio_output),
     "unit": lambda price: _money(price.unit),
     "source": lambda price: price.source,
 }
 
-_LIMIT: show.Columns[Limit] = {
+_LIMIT: output.Columns[Limit] = {
     "name": lambda limit: limit.name,
     "requests/min": lambda limit: limit.requests,
     "tokens/min": lambda limit: limit.tokens,
@@ -82,40 +103,57 @@ def calls() -> None:
 @click.option("--provider")
 @click.option("--before", type=click.IntRange(1), metavar="ID", help="Only calls older than this one: the next page.")
 @click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True)
-@show.as_json
+@output.as_json
 def list_calls(*, as_json: bool, **wanted: Any) -> None:
     """List calls, the newest first."""
-    found = door.ask(lambda app: app.calls(**wanted))
+    # The table says nothing that a provider said.
+    found = context.ask(
+        lambda app: acting.shown(app, "call", None, app.calls.find(**wanted)) if as_json else app.calls.find(**wanted)
+    )
     if as_json:
-        show.print_json(found)
+        output.print_json(found)
         return
-    show.table(found, _CALL, nothing="No provider was asked for anything.")
-    if show.in_terminal() and len(found) == wanted["limit"]:
-        show.talk(f"There may be more: --before {found[-1].id}")
+    output.table(found, _CALL, nothing="No provider was asked for anything.")
+    if output.in_terminal() and len(found) == wanted["limit"]:
+        output.talk(f"There may be more: --before {found[-1].id}")
 
 
 @calls.command("show")
 @click.argument("id", type=int)
-def show_call(id: int) -> None:
+def show_call(id: CallId) -> None:
     """Show a call with its request, and its answer as it came."""
-    show.print_json(door.ask(lambda app: app.call(id)))
+    output.print_json(context.ask(lambda app: acting.shown(app, "call", id, app.calls.get(id))))
 
 
 @calls.command()
-@click.option("--by", type=click.Choice(["provider", "model", "day", "step", "batch", "job"]), default="model")
+@click.option(
+    "--by", type=click.Choice(["provider", "model", "day", "pipeline", "step", "batch", "job"]), default="model"
+)
 @click.option("--batch", type=int, metavar="ID")
-@click.option("--since", type=values.duration, metavar="TIME", help="Only the last so long, such as 7d.")
-@show.as_json
+@click.option("--since", type=params.duration, metavar="TIME", help="Only the last so long, such as 7d.")
+@output.as_json
 def spend(*, by: str, batch: int | None, since: timedelta | None, as_json: bool) -> None:
-    """Show what was paid. Useful, paid again, and in doubt are told apart."""
+    """Show what was paid. Useful, paid again, in doubt and unknown are told apart."""
     from datetime import UTC, datetime
 
     start = None if since is None else datetime.now(UTC) - since
-    found = door.ask(lambda app: app.spend(by, batch=batch, since=start))
+    found = context.ask(lambda app: app.calls.spend(by, batch=batch, since=start))
     if as_json:
-        show.print_json(found)
+        output.print_json(found)
     else:
-        show.table(found, _SPEND, nothing="Nothing was paid.")
+        output.table(found, _SPEND, nothing="Nothing was paid.")
+    if unknown := sum(each.unpriced for each in found):
+        output.talk(
+            f"{unknown} calls of unknown cost are in no sum. Try: retoma prices list, then retoma calls reprice"
+        )
+
+
+@calls.command()
+def reprice() -> None:
+    """Give calls whose cost is unknown the cost that is known by now."""
+    done = context.ask(lambda app: acting.beside(app, "call", None, app.calls.reprice()))
+    left = f" {done.left} still have no price." if done.left else ""
+    output.talk(f"{done.calls} calls have a cost now: US$ {_money(done.cost)} in all.{left}")
 
 
 @click.group()
@@ -124,31 +162,50 @@ def prices() -> None:
 
 
 @prices.command("list")
-@show.as_json
+@output.as_json
 def list_prices(*, as_json: bool) -> None:
     """List the prices of today, in US dollars."""
-    found = door.ask(lambda app: app.prices())
+    found = context.ask(lambda app: app.calls.prices())
     if as_json:
-        show.print_json(found)
+        output.print_json(found)
     else:
-        show.table(found, _PRICE, nothing="No price was needed or set so far.")
+        output.table(found, _PRICE, nothing="No price was needed or set so far.")
 
 
 @prices.command("set")
 @click.argument("provider")
 @click.argument("model")
-@click.option("--input", "given", type=values.money, default="0", help="US dollars per million tokens in.")
-@click.option("--cached", type=values.money, help="The same for cached tokens; as the others unless said.")
-@click.option("--output", type=values.money, default="0", help="US dollars per million tokens out.")
-@click.option("--unit", type=values.money, default="0", help="US dollars per page, search or image.")
+@click.option("--input", "given", type=params.money, default="0", help="US dollars per million tokens in.")
+@click.option("--cached", type=params.money, help="The same for tokens read from a cache; as the others unless said.")
+@click.option("--cache-write", type=params.money, help="The same for tokens written to a cache.")
+@click.option("--cache-write-1h", type=params.money, help="The same for those that are kept for an hour.")
+@click.option("--output", type=params.money, default="0", help="US dollars per million tokens out.")
+@click.option("--reasoning", type=params.money, help="The same for tokens that the model reasoned with.")
+@click.option("--audio-input", type=params.money, help="US dollars per million tokens of sound in.")
+@click.option("--audio-output", type=params.money, help="US dollars per million tokens of sound out.")
+@click.option("--unit", type=params.money, default="0", help="US dollars per page, search or image.")
+@click.option("--tier", default="", help="A service tier with a price of its own, such as batch or flex.")
 @click.option(
-    "--since", type=values.day, metavar="DAY", help="From that day on, such as 2026-01-31; today unless said."
+    "--since", type=params.day, metavar="DAY", help="From that day on, such as 2026-01-31; today unless said."
 )
 def set_price(provider: str, model: str, given: Decimal, **more: Any) -> None:
-    """Say what a model costs from today on. Calls that were made keep what they cost."""
-    price = door.ask(lambda app: app.set_price(provider, model, input=given, **more))
-    show.talk(
-        f"{price.provider}/{price.model} costs {price.input} in and {price.output} out per million tokens, "
+    """Say what a model costs from today on. Calls that were made keep what they cost; those of unknown cost get one
+    with 'retoma calls reprice'.
+    """
+    said = {kind: amount for kind, amount in more.items() if amount is not None}
+    price = context.ask(
+        lambda app: acting.change(
+            app,
+            "price",
+            f"{provider}/{model}",
+            lambda conn: app.calls.set_price(provider, model, input=given, conn=conn, **said),
+            noted={"input": given, **said},
+        )
+    )
+    tier = f" in tier {price.tier}" if price.tier else ""
+    unit = f", and {price.unit} a unit" if price.unit else ""
+    output.talk(
+        f"{price.provider}/{price.model} costs {price.input} in and {price.output} out per million tokens{unit}{tier}, "
         f"since {price.since}."
     )
 
@@ -159,14 +216,14 @@ def limits() -> None:
 
 
 @limits.command("list")
-@show.as_json
+@output.as_json
 def list_limits(*, as_json: bool) -> None:
     """List the limits, and who cools."""
-    found = door.ask(lambda app: app.limits())
+    found = context.ask(lambda app: app.calls.limits())
     if as_json:
-        show.print_json(found)
+        output.print_json(found)
     else:
-        show.table(found, _LIMIT, nothing="No provider was limited or asked so far.")
+        output.table(found, _LIMIT, nothing="No provider was limited or asked so far.")
 
 
 @limits.command("set")
@@ -176,7 +233,14 @@ def list_limits(*, as_json: bool) -> None:
 @click.option("--at-once", type=click.IntRange(min=1), metavar="N", help="Requests at the same time.")
 def set_limit(name: str, requests: int | None, tokens: int | None, at_once: int | None) -> None:
     """Say what a provider allows. It holds from the next call on, for every worker."""
-    found = door.ask(lambda app: app.set_limit(name, requests=requests, tokens=tokens, at_once=at_once))
+    found = context.ask(
+        lambda app: acting.change(
+            app,
+            "limit",
+            name,
+            lambda conn: app.calls.set_limit(name, requests=requests, tokens=tokens, at_once=at_once, conn=conn),
+        )
+    )
     allowed = {"requests/min": found.requests, "tokens/min": found.tokens, "at once": found.at_once}
     said = ", ".join(f"{number} {what}" for what, number in allowed.items() if number)
-    show.talk(f"{name}: {said or 'no limit'}.")
+    output.talk(f"{name}: {said or 'no limit'}.")

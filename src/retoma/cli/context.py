@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from retoma.cli.show import talk
+from retoma.cli.output import talk
 
 if TYPE_CHECKING:
-    from retoma.app import Retoma
-    from retoma.settings import Settings
+    from retoma.app.retoma import Retoma
+    from retoma.system.settings import Settings
 
 T = TypeVar("T")
 
@@ -28,17 +28,22 @@ app_option = click.option(
 
 def settings() -> Settings:
     """The settings as they are now."""
-    from retoma.settings import Settings
+    from retoma.system.settings import Settings
 
     found = Settings.load()
-    if not found.database_url and not (found.home / "secret.json").exists():
-        talk(f"DATABASE_URL is not set: a PostgreSQL of its own is made in {found.home}.")
+    announce(found)
     return found
+
+
+def announce(settings: Settings) -> None:
+    """Say that a database will be made, when one will: it takes seconds, and somebody may have meant another."""
+    if not settings.database_url and not (settings.home / "secret.json").exists():
+        talk(f"DATABASE_URL is not set: a PostgreSQL of its own is made in {settings.home}.")
 
 
 def ask(question: Callable[[Retoma], Awaitable[T]]) -> T:
     """The answer to *question*, put to an open app that has no pipelines."""
-    from retoma.app import Retoma
+    from retoma.app.retoma import Retoma
 
     async def asked() -> T:
         async with Retoma(settings=settings()) as app:
@@ -49,8 +54,8 @@ def ask(question: Callable[[Retoma], Awaitable[T]]) -> T:
 
 def ask_program(reference: str | None, question: Callable[[Retoma], Awaitable[T]]) -> T:
     """The answer to *question*, put to the program's own app: it knows its pipelines and its providers."""
-    from retoma.find import find_app
-    from retoma.providers.choose import close
+    from retoma.app.loader import find_app
+    from retoma.providers.factory import close
 
     settings()  # says where a database is made, when one is
 
@@ -59,13 +64,20 @@ def ask_program(reference: str | None, question: Callable[[Retoma], Awaitable[T]
             try:
                 return await question(app)
             finally:
-                await close(app.front.known)
+                await close(app.registry.providers)
 
     return asyncio.run(asked())
 
 
+def program(reference: str) -> Retoma:
+    """The app that *reference* leads to."""
+    from retoma.app.loader import find_app
+
+    return find_app(reference)
+
+
 def reference_of(given: str | None) -> str:
     """Where the program is: on the command line, else in RETOMA_APP, else the ready pipelines are it."""
-    from retoma.settings import Settings
+    from retoma.system.settings import Settings
 
     return given or Settings.load().app or READY

@@ -8,15 +8,20 @@ from typing import TYPE_CHECKING
 
 import click
 
-from retoma.cli import door, show
+from retoma.cli import acting, context, output, roles
 
 if TYPE_CHECKING:
-    from retoma.settings import Settings
+    from retoma.postgres.embedded.server import Embedded
+    from retoma.postgres.migrate import Branch
+    from retoma.system.settings import Settings
 
 
 @click.group()
 def db() -> None:
-    """The tables: bring them up or down, or print the SQL that would."""
+    """The tables: bring them up or down, or print the SQL that would; who may use them; and the way to them."""
+
+
+db.add_command(roles.roles)
 
 
 def _tries(command: Callable[..., None]) -> Callable[..., None]:
@@ -37,34 +42,74 @@ def upgrade(to: str, *, tries: int) -> None:
 
     Does nothing when they are there already. Several at the same time wait for each other.
     """
-    from retoma import migrate
+    from retoma.postgres import migrate
 
     with _database() as (url, settings):
         before = migrate.status(url, settings).current
-        migrate.upgrade(url, settings, to=to, tries=tries, tell=show.talk)
+        migrate.upgrade(url, settings, to=to, tries=tries, tell=output.talk)
         now = migrate.status(url, settings)
+        if now.ready:
+            _upgrade_extensions(url, settings, tries=tries)
+        if before != now.current and now.ready:
+            acting.note(settings, "schema", now.current, noted={"before": before})
     after = now.current
     if now.newer:
-        show.talk(f"The tables are at revision {after}, newer than this version needs, and serve it too.")
+        output.talk(f"The tables are at revision {after}, newer than this version needs, and serve it too.")
     elif before == after:
-        show.talk(f"The tables are at revision {after or 'base'} already.")
+        output.talk(f"The tables are at revision {after or 'base'} already.")
     else:
-        show.talk(f"The tables went from {before or 'nothing'} to revision {after or 'base'}.")
+        output.talk(f"The tables went from {before or 'nothing'} to revision {after or 'base'}.")
+
+
+def _upgrade_extensions(url: str, settings: Settings, *, tries: int) -> None:
+    """Their tables, after ours, on which they may stand."""
+    from retoma.app.extension import branches_of, installed
+    from retoma.postgres import migrate
+
+    branches = branches_of(installed())
+    before = migrate.statuses(url, settings, branches)
+    migrate.upgrade(url, settings, branches=branches, tries=tries, tell=output.talk)
+    for was, now in zip(before, migrate.statuses(url, settings, branches), strict=True):
+        if now.current != was.current:
+            output.talk(
+                f"The tables of {now.branch.name} went from {was.current or 'nothing'} to revision {now.current}."
+            )
+
+
+_extension = click.option(
+    "--extension", metavar="NAME", help="The tables of this installed extension instead of the engine's."
+)
+
+
+def _branch(name: str | None) -> Branch:
+    from retoma.app.extension import branches_of, installed
+    from retoma.errors import ConfigurationError
+    from retoma.postgres.migrate import ENGINE
+
+    if name is None:
+        return ENGINE
+    known = {each.name: each for each in branches_of(installed())[1:]}
+    if name not in known:
+        there = ", ".join(known) or "none"
+        raise ConfigurationError(f"No installed extension {name!r} has tables of its own; those that have: {there}.")
+    return known[name]
 
 
 @db.command()
 @click.option("--to", metavar="REVISION", required=True, help="The revision to go back to; 'base' removes all.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
+@_extension
 @_tries
-def downgrade(to: str, *, yes: bool, tries: int) -> None:
+def downgrade(to: str, *, yes: bool, extension: str | None, tries: int) -> None:
     """Take the tables back to an earlier revision. What they hold may be lost."""
     import sys
 
-    from retoma import migrate
     from retoma.errors import ConfigurationError
+    from retoma.postgres import migrate
 
+    branch = _branch(extension)
     with _database() as (url, settings):
-        before = migrate.status(url, settings).current
+        before = migrate.status(url, settings, branch).current
         if not yes and not sys.stdin.isatty():
             raise ConfigurationError(
                 f"Going from revision {before or 'base'} back to {to} may delete jobs, and nobody is here to ask.",
@@ -73,9 +118,11 @@ def downgrade(to: str, *, yes: bool, tries: int) -> None:
         question = f"Go from revision {before or 'base'} back to {to}, and delete what it added?"
         if not yes and not click.confirm(question, err=True):
             raise ConfigurationError("Nothing was changed.")
-        migrate.downgrade(url, settings, to=to, tries=tries, tell=show.talk)
-        after = migrate.status(url, settings).current
-    show.talk(f"The tables went from {before or 'nothing'} to {after or 'nothing'}.")
+        if branch == migrate.ENGINE and before == migrate.HEAD:
+            acting.note(settings, "schema", to, noted={"before": before}, outcome="begun")
+        migrate.downgrade(url, settings, to=to, branch=branch, tries=tries, tell=output.talk)
+        after = migrate.status(url, settings, branch).current
+    output.talk(f"The tables went from {before or 'nothing'} to {after or 'nothing'}.")
 
 
 @db.command()
@@ -83,46 +130,112 @@ def downgrade(to: str, *, yes: bool, tries: int) -> None:
 @click.option(
     "--from", "start", metavar="REVISION", default="base", help="Where an upgrade begins; otherwise at nothing."
 )
-def sql(start: str, *, down: bool) -> None:
+@_extension
+def sql(start: str, *, down: bool, extension: str | None) -> None:
     """Print the SQL of an upgrade or a downgrade. For those who run it by other means; needs no database."""
-    from retoma import migrate
+    from retoma.postgres import migrate
 
     with _revisions():
-        click.echo(migrate.sql(start=start, down=down), nl=False)
+        output.say(migrate.sql(start=start, down=down, branch=_branch(extension)), nl=False)
 
 
 @db.command()
-@show.as_json
+@output.as_json
 def status(*, as_json: bool) -> None:
     """Show the revision of the tables, and the one that is needed.
 
     The exit code is 2 when this version cannot work with them: older ones, or newer ones that do not serve it.
     """
-    from retoma import migrate
+    from retoma.app.extension import branches_of, installed
+    from retoma.postgres import migrate
 
     with _database() as (url, settings):
-        found = migrate.status(url, settings)
+        found, *others = migrate.statuses(url, settings, branches_of(installed()))
     said = {"current": found.current, "head": found.head, "serves": found.serves, "ready": found.ready}
+    beside = {each.branch.name: {"current": each.current, "head": each.head, "ready": each.ready} for each in others}
     if as_json:
-        show.print_json(said)
+        output.print_json({**said, "extensions": beside})
     else:
-        show.fields(said)
-    migrate.require(found)
+        output.fields({**said, **{name: each["current"] for name, each in beside.items()}})
+    for each in (found, *others):
+        migrate.require(each)
+
+
+@db.command()
+def url() -> None:
+    """Print the database's address, password included. Any program that speaks to PostgreSQL can use it."""
+    settings = context.settings()
+    with _reached(settings) as (address, server):
+        output.say(address)
+        if server is not None:
+            output.talk("The embedded server stops soon after its last user has gone: 'retoma up' keeps it there.")
+
+
+@db.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.argument("args", nargs=-1, metavar="[PSQL ARGUMENT]...", type=click.UNPROCESSED)
+def psql(args: tuple[str, ...]) -> None:
+    """Open psql in the database, with the arguments that it is given. The embedded server is kept up meanwhile.
+
+    The exit code is psql's.
+    """
+    import os
+    import signal
+    import subprocess
+
+    from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+    from retoma.postgres.url import checked
+
+    settings = context.settings()
+    with _reached(settings) as (address, server):
+        program = _psql(server)
+        known = {name: str(value) for name, value in conninfo_to_dict(checked(address)).items() if value is not None}
+        # Everybody on this machine can see the arguments of a process, and nobody else its environment.
+        password = known.pop("password", None)
+        environment = {**os.environ, **({"PGPASSWORD": password} if password else {})}
+        before = signal.signal(signal.SIGINT, lambda *_: None)  # Ctrl-C is for psql, which ends a query with it
+        try:
+            code = subprocess.run([program, make_conninfo(**known), *args], env=environment, check=False).returncode
+        finally:
+            signal.signal(signal.SIGINT, before)
+    click.get_current_context().exit(code)
+
+
+def _psql(server: Embedded | None) -> str:
+    """Where psql is: the one of this machine, else the one that came with the embedded server."""
+    import shutil
+
+    from retoma.errors import ConfigurationError
+
+    found = shutil.which("psql") or (shutil.which("psql", path=str(server.bin)) if server is not None else None)
+    if found is None:
+        raise ConfigurationError(
+            "psql is not installed here.",
+            next="install PostgreSQL's client (postgresql-client on Debian and Ubuntu, libpq on macOS); "
+            "'retoma db url' prints the address for other programs.",
+        )
+    return found
+
+
+@contextmanager
+def _reached(settings: Settings) -> Iterator[tuple[str, Embedded | None]]:
+    """The database's address, and the server when it is the embedded one, kept up meanwhile."""
+    from retoma.postgres.prepare import reach
+
+    url, server = reach(settings)
+    try:
+        yield url, server
+    finally:
+        if server is not None:
+            server.release()
 
 
 @contextmanager
 def _database() -> Iterator[tuple[str, Settings]]:
-    """The database's address; the embedded server is kept up meanwhile."""
-    from retoma.app import reach
-
-    settings = door.settings()
-    url, server = reach(settings)
-    try:
-        with _revisions():
-            yield url, settings
-    finally:
-        if server is not None:
-            server.release()
+    """The database's address and the settings, for work on the tables."""
+    settings = context.settings()
+    with _reached(settings) as (url, _server), _revisions():
+        yield url, settings
 
 
 @contextmanager
@@ -132,7 +245,7 @@ def _revisions() -> Iterator[None]:
     from alembic.util import CommandError
 
     from retoma.errors import ConfigurationError
-    from retoma.migrate import HEAD
+    from retoma.postgres.migrate import HEAD
 
     try:
         yield

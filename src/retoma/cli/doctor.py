@@ -11,13 +11,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from retoma.cli import door, show
+from retoma.cli import context, output
+from retoma.cli.doctor_limits import limits, too_few_files
 from retoma.cli.schedule import unserved
 
 if TYPE_CHECKING:
-    from retoma.model import Health, Schedule
-    from retoma.pipelines.vectors import Extension
-    from retoma.settings import Settings
+    from retoma.access.keys import Key
+    from retoma.app.retoma import Retoma
+    from retoma.model.job import Health, Schedule
+    from retoma.model.upkeep import Overstay
+    from retoma.postgres.roles import Account
+    from retoma.system.settings import Settings
 
 _LONG_TRANSACTION = 5 * 60
 _VERY_LONG_TRANSACTION = 60 * 60
@@ -25,6 +29,8 @@ _OLD_SNAPSHOT = 1_000_000
 _MANY_DEAD = 10_000
 _SLOW_ECHO = 0.5
 _LATE = 5 * 60
+_BEHIND = 24 * 60 * 60
+_MOST_TOLD = 5
 _MARKS = {"green": ("✔", "green"), "amber": ("!", "yellow"), "red": ("✖", "red")}
 
 
@@ -51,24 +57,38 @@ def red(what: str, seen: str, next: str) -> Finding:
 
 
 @click.command()
-@show.as_json
+@output.as_json
 def doctor(*, as_json: bool) -> None:
     """Check the database, the schema and the workers: green, amber or red, with the fix.
 
     The exit code is 1 when something is red.
     """
-    findings = asyncio.run(_examine(door.settings()))
+    settings = context.settings()
+    findings = [*asyncio.run(_examine(settings)), asyncio.run(_sandbox(settings)), *_limits(settings)]
     if as_json:
-        show.print_json(findings)
-    elif show.in_terminal():
+        output.print_json(findings)
+    elif output.in_terminal():
         _draw(findings)
     else:
         columns = {name: _field(name) for name in ("level", "what", "seen", "next")}
-        show.table(findings, columns, nothing="")
+        output.table(findings, columns, nothing="")
     click.get_current_context().exit(int(any(finding.level == "red" for finding in findings)))
 
 
-def _field(name: str) -> show.Reader[Finding]:
+def _limits(settings: Settings) -> Iterator[Finding]:
+    for what, seen in limits(settings):
+        yield green(what, seen)
+    if (files := too_few_files(settings)) is not None:
+        yield amber(
+            "open files",
+            f"a process may open {files:,}, and a server with {settings.web_connections:,} connections needs "
+            f"{settings.web_files:,}: it lets in fewer",
+            f"raise the limit of open files (ulimit -n, LimitNOFILE=) to {settings.web_files}, or lower "
+            "RETOMA_WEB_CONNECTIONS.",
+        )
+
+
+def _field(name: str) -> output.Reader[Finding]:
     return lambda finding: getattr(finding, name)
 
 
@@ -78,18 +98,19 @@ def _draw(findings: list[Finding]) -> None:
     for finding in findings:
         mark, colour = _MARKS[finding.level]
         seen = textwrap.fill(f"{finding.what:<{width}}{finding.seen}", room, subsequent_indent=" " * (width + 2))
-        click.echo(f"{click.style(mark, fg=colour, bold=True)} {seen}")
+        output.say((mark, {"fg": colour, "bold": True}), f" {seen}")
         if finding.next:
             indent = " " * (width + 2)
             fix = textwrap.fill(f"Try: {finding.next}", room, initial_indent=indent, subsequent_indent=indent)
-            click.echo(click.style(fix, fg=colour))
+            output.say(fix, fg=colour)
 
 
 async def _examine(settings: Settings) -> list[Finding]:
     """Everything that can be looked at; what stands on something red is left out."""
-    from retoma import migrate
-    from retoma.app import Retoma, reach
+    from retoma.app.retoma import Retoma
     from retoma.errors import DatabaseTooOld, RetomaError, SchemaMismatch
+    from retoma.postgres import migrate
+    from retoma.postgres.prepare import reach
 
     try:
         url, server = await asyncio.to_thread(reach, settings)
@@ -98,6 +119,10 @@ async def _examine(settings: Settings) -> list[Finding]:
     try:
         findings = [_place(url, server.source if server else None, settings)]
         try:
+            account = await asyncio.to_thread(migrate.account, url, settings)
+            findings.append(_account(account))
+            if account.lacks:
+                return findings
             if server is not None:
                 await asyncio.to_thread(migrate.upgrade, url, settings)
             status = await asyncio.to_thread(migrate.status, url, settings)
@@ -113,21 +138,82 @@ async def _examine(settings: Settings) -> list[Finding]:
         )
         findings.append(green("schema", f"revision {status.current}, {needs}"))
         async with Retoma(settings=settings) as app:
-            from retoma.pipelines import vectors
-
-            seen = [*findings, *judge(await app.health(), settings), _vectors(await vectors.pgvector(app))]
-            return [*seen, *_schedules(await unserved(app))]
+            seen = [*findings, *judge(await app.system.health(), settings), *await _extensions(app)]
+            seen += [_retention(await app.system.overstays(), settings), *_schedules(await unserved(app))]
+            keys = None if account.part == "worker" else await app.access.keys()
+            return [*seen, *_keys(keys, settings)]
     finally:
         if server is not None:
             server.release()
 
 
+async def _extensions(app: Retoma) -> list[Finding]:
+    """What the installed extensions find."""
+    from retoma.app.extension import installed, load
+
+    checks = dict.fromkeys(each.checks for each in installed() if each.checks)
+    return [finding for check in checks for finding in await load(check)(app)]
+
+
+async def _sandbox(settings: Settings) -> Finding:
+    """What shuts isolated functions in, as a child found that tried to get out."""
+    from retoma.errors import RetomaError
+    from retoma.isolate import adopt
+    from retoma.isolate.layers import REQUIRED, Layer
+    from retoma.isolate.probe import lacking, told_of
+
+    if settings.sandbox == "off":
+        return amber("sandbox", "switched off: isolated functions run as free as their worker", "RETOMA_SANDBOX=auto")
+    adopt(settings)
+    try:
+        found = await lacking()
+    except RetomaError as error:
+        return red("sandbox", error.message, error.next)
+    holds = ", ".join(layer for layer in Layer if layer not in found)
+    if set(found) & set(REQUIRED):
+        judged = red if settings.sandbox == "require" else amber
+        fix = "a kernel with Landlock and seccomp, in a container that allows both; docs/guides/isolate.md has a table."
+        return judged("sandbox", f"missing: {told_of(found)}; held: {holds or 'none'}", fix)
+    rest = f"; not here: {told_of(found)}" if found else ""
+    return green("sandbox", f"isolated functions are shut in: {holds}{rest}")
+
+
 def _place(url: str, source: str | None, settings: Settings) -> Finding:
     if source is not None:
         return green("database", f"embedded in {settings.home}, programs from {source}")
-    from retoma.address import place
+    from retoma.postgres.url import place
 
     return green("database", f"{place(url)} answers")
+
+
+def _account(found: Account) -> Finding:
+    """As whom programs with these settings sign in."""
+    if found.superuser:
+        return amber(
+            "account",
+            f"{found.name} is a superuser: who has its password has the whole server",
+            "retoma db roles --apply --urls FOLDER, then the address of its part for each process.",
+        )
+    if found.lacks:
+        return red(
+            "account",
+            f"{found.name} has not the rights of {found.part}: it lacks {_some(found.lacks)}",
+            "as the owner of the tables or a superuser: retoma db roles --apply.",
+        )
+    if found.exceeds:
+        return amber(
+            "account",
+            f"{found.name} may do more than {found.part} needs: {_some(found.exceeds)}",
+            "when no program of an older version is left: retoma db roles --apply.",
+        )
+    if found.owns:
+        return green("account", f"{found.name} owns the tables, and is no superuser")
+    return green("account", f"{found.name} " + (f"has the rights of {found.part}" if found.part else "is no superuser"))
+
+
+def _some(told: Sequence[str]) -> str:
+    more = f" and {len(told) - _MOST_TOLD} more" if len(told) > _MOST_TOLD else ""
+    return "; ".join(told[:_MOST_TOLD]) + more
 
 
 def judge(health: Health, settings: Settings) -> Iterator[Finding]:
@@ -144,17 +230,42 @@ def judge(health: Health, settings: Settings) -> Iterator[Finding]:
     yield from _work(health)
 
 
-def _vectors(extension: Extension | None) -> Finding:
-    if extension is None:
-        return amber("vectors", "exact search in numpy; fine up to ~50,000 chunks", "create extension vector")
-    version = ".".join(extension.version.split(".")[:2])
-    if not extension.indexed:
+def _retention(found: Sequence[Overstay], settings: Settings) -> Finding:
+    late = [each for each in found if each.seconds > _BEHIND]
+    if late:
+        told = ", ".join(f"{each.kind} ({each.seconds / _BEHIND:.1f} days)" for each in late)
         return amber(
-            "vectors",
-            f"pgvector {version} without its HNSW indexes: the tables were made before it",
-            "create them as docs/pipelines/embeddings.md has it.",
+            "retention",
+            f"there past their {settings.retention_days:g} days: {told}",
+            "retoma prune; if that is so again tomorrow, see 'retoma job list --pipeline retoma.prune' for why.",
         )
-    return green("vectors", f"pgvector {version} with HNSW")
+    return green("retention", f"nothing is kept for longer than {settings.retention_days:g} days")
+
+
+def _keys(found: Sequence[Key] | None, settings: Settings) -> Iterator[Finding]:
+    """Who may come in over HTTP."""
+    if found is None:
+        yield green("keys", "a worker may not see them")
+        return
+    usable = [key for key in found if key.usable]
+    if not found and settings.api_key is None:
+        if settings.token == "off":  # noqa: S105 - not a secret
+            yield amber(
+                "keys",
+                "none, and RETOMA_TOKEN is off: a server lets in all on this machine, and all that a proxy lets by",
+                "retoma key create, or take RETOMA_TOKEN=off away.",
+            )
+        else:
+            yield green("keys", "none: callers need the token of this machine ('retoma token')")
+        return
+    for key in usable:
+        if key.ends_soon and key.expires_at is not None:
+            yield amber(
+                "keys", f"{key.id} ({key.name}) expires on {key.expires_at:%Y-%m-%d}", f"retoma key rotate {key.id}"
+            )
+    endless = [key.id for key in usable if key.expires_at is None]
+    told = f"; {len(endless)} never expire: {', '.join(endless[:5])}" if endless else ""
+    yield green("keys", f"{len(usable)} of {len(found)} open" + told)
 
 
 def _schedules(lost: Sequence[Schedule]) -> Iterator[Finding]:

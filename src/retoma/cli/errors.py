@@ -8,18 +8,17 @@ import traceback
 from contextlib import suppress
 from urllib.parse import unquote, urlsplit
 
-import click
-
+from retoma.cli.output import say
 from retoma.errors import DatabaseError, RetomaError
 
-_ADDRESS = re.compile(r"(?<=://)[^/\s@]*:[^\s]*@")
+_WORD = re.compile(r"\S+")
 _FAILED = 1
 
 
 def explain(error: Exception, *, debug: bool) -> tuple[str, str, int]:
     """The line that says what happened, the one that says what next, and the exit code."""
     if debug:
-        click.echo(without_passwords("".join(traceback.format_exception(error))), err=True, nl=False)
+        say(without_passwords("".join(traceback.format_exception(error))), err=True, nl=False)
     if isinstance(error, RetomaError):
         return error.message, error.next, error.exit_code
     told = " ".join(without_passwords(str(error)).split()) or type(error).__name__
@@ -35,7 +34,7 @@ def explain(error: Exception, *, debug: bool) -> tuple[str, str, int]:
 
 def without_passwords(text: str) -> str:
     """*text*, with nothing in it that the database's address keeps secret."""
-    text = _ADDRESS.sub("…@", text)
+    text = _WORD.sub(_without_password, text)
     for name in ("DATABASE_URL", "RETOMA_DATABASE_URL"):
         with suppress(ValueError):
             password = urlsplit(os.environ.get(name, "")).password
@@ -43,3 +42,10 @@ def without_passwords(text: str) -> str:
                 if form:
                     text = text.replace(form, "…")
     return text
+
+
+def _without_password(word: re.Match[str]) -> str:
+    """A word that is an address loses what stands before its last @, where a password may be."""
+    scheme, sign, rest = word[0].partition("://")
+    secret, at, place = rest.rpartition("@")
+    return f"{scheme}{sign}…@{place}" if at and ":" in secret else word[0]

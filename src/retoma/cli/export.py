@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import csv
 import dataclasses
-import json
 import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TextIO
 
-from retoma.cli.show import plain
+from retoma.cli.output import json_of, plain
 from retoma.errors import ConfigurationError
-from retoma.model import Job
+from retoma.model.job import Job
+from retoma.values.escaping import cell
 
 
 def write(jobs: Iterable[Job], output: Path | None, *, format: str | None = None) -> None:
@@ -32,7 +32,7 @@ def write(jobs: Iterable[Job], output: Path | None, *, format: str | None = None
 
 
 def _json_lines(jobs: Iterable[Job], file: TextIO) -> None:
-    file.writelines(json.dumps(plain(job), ensure_ascii=False) + "\n" for job in jobs)
+    file.writelines(json_of(job) + "\n" for job in jobs)
 
 
 def _csv(jobs: Iterable[Job], file: TextIO) -> None:
@@ -41,4 +41,4 @@ def _csv(jobs: Iterable[Job], file: TextIO) -> None:
     rows.writerow(names)
     for job in jobs:
         said = plain(job) | {"input": job.input, "output": job.output}
-        rows.writerow([said[name] for name in names])
+        rows.writerow([cell(said[name]) for name in names])

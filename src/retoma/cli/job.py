@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from retoma.cli import door, show, values
+from retoma.cli import acting, context, params
+from retoma.cli import output as show
+from retoma.model.ids import JobId
 
 if TYPE_CHECKING:
-    from retoma.app import Retoma
-    from retoma.model import Attempt, Checkpoint, Job
+    from retoma.app.retoma import Retoma
+    from retoma.model.job import Attempt, Checkpoint, Job
 
 _STATES = ("queued", "running", "completed", "skipped", "failed", "review", "cancelled")
 _state = click.option("--state", type=click.Choice(_STATES), help="Only jobs in this state.")
@@ -75,7 +78,7 @@ def job() -> None:
 @show.as_json
 def list(*, as_json: bool, **wanted: Any) -> None:
     """List jobs, the newest first."""
-    found = door.ask(lambda app: app.jobs(**wanted))
+    found = context.ask(lambda app: acting.shown(app, "job", None, app.jobs.find(**wanted, content=as_json)))
     if as_json:
         show.print_json(found)
         return
@@ -87,24 +90,24 @@ def list(*, as_json: bool, **wanted: Any) -> None:
 @job.command(name="show")
 @click.argument("id", type=int)
 @show.as_json
-def show_one(id: int, *, as_json: bool) -> None:
+def show_one(id: JobId, *, as_json: bool) -> None:
     """Show one job. Where it stands, how each attempt ended, what its steps saved."""
 
     async def look(app: Retoma) -> tuple[Job, Sequence[Attempt], Sequence[Checkpoint]]:
-        return await app.job(id), await app.attempts(id), await app.checkpoints(id)
+        return await app.jobs.get(id), await app.jobs.attempts(id), await app.jobs.checkpoints(id)
 
-    found, attempts, checkpoints = door.ask(look)
+    found, attempts, checkpoints = context.ask(lambda app: acting.shown(app, "job", id, look(app)))
     if as_json:
         show.print_json({**show.plain(found), "attempts": attempts, "checkpoints": checkpoints})
         return
     known = {name: value for name, value in vars_of(found).items() if value is not None and name != "error"}
     show.fields(known)
-    click.echo("\nattempts")
-    show.table(attempts, _ATTEMPT, nothing="none has ended yet")
-    click.echo("\ncheckpoints")
+    show.say("\nattempts")
+    show.table(attempts, _ATTEMPT, nothing="none has ended yet", below="error")
+    show.say("\ncheckpoints")
     show.table(checkpoints, _CHECKPOINT, nothing="none yet")
     if found.error:
-        click.echo(f"\nerror\n{found.error}")
+        show.say(f"\nerror\n{found.error}")
 
 
 def vars_of(found: Job) -> dict[str, Any]:
@@ -117,43 +120,56 @@ def vars_of(found: Job) -> dict[str, Any]:
 @click.option("--all-failed", is_flag=True, help="Every failed job.")
 @_pipeline
 @click.option("--attempts", type=click.IntRange(min=1), metavar="N", help="Allow this many more attempts.")
-def retry(ids: tuple[int, ...], pipeline: str | None, attempts: int | None, *, all_failed: bool) -> None:
+def retry(ids: tuple[JobId, ...], pipeline: str | None, attempts: int | None, *, all_failed: bool) -> None:
     """Try failed, cancelled or reviewed jobs again. Steps that are done are not done again."""
     if bool(ids) == all_failed or (pipeline and not all_failed):
         raise click.UsageError("Name jobs by their ids, or say --all-failed (and perhaps --pipeline), not both.")
 
     if all_failed:
-        again = door.ask(lambda app: app.retry_all_failed(pipeline=pipeline, attempts=attempts))
-        click.echo("".join(f"{each}\tqueued\n" for each in again), nl=False)
+        said = {"all_failed": True, "pipeline": pipeline, "attempts": attempts}
+        again = context.ask(
+            lambda app: acting.beside(
+                app, "job", None, app.jobs.retry_all_failed(pipeline=pipeline, attempts=attempts), noted=said
+            )
+        )
+        show.say("".join(f"{each}\tqueued\n" for each in again), nl=False)
         if not again:
             show.talk("No such job has failed.")
     else:
-        _leave(door.ask(lambda app: _each(ids, lambda one: app.retry(one, attempts=attempts))))
+        _leave(
+            context.ask(
+                lambda app: _each(app, ids, lambda one, conn: app.jobs.retry(one, attempts=attempts, conn=conn))
+            )
+        )
 
 
 @job.command()
 @_ids
-def cancel(ids: tuple[int, ...]) -> None:
+def cancel(ids: tuple[JobId, ...]) -> None:
     """Stop jobs. At once when they wait, with the next heartbeat when they run."""
     if not ids:
         raise click.UsageError("Which jobs?")
-    _leave(door.ask(lambda app: _each(ids, app.cancel)))
+    _leave(context.ask(lambda app: _each(app, ids, lambda one, conn: app.jobs.cancel(one, conn=conn))))
 
 
 @job.command()
 @click.argument("id", type=int)
-def restart(id: int) -> None:
+def restart(id: JobId) -> None:
     """Run an ended job anew from its first step. Its checkpoints are set aside, and what they cost is paid again."""
-    _leave(door.ask(lambda app: _each([id], app.restart)))
+    _leave(context.ask(lambda app: _each(app, [id], lambda one, conn: app.jobs.restart(one, conn=conn))))
 
 
 @job.command()
 @click.argument("id", type=int)
 @click.argument("name")
-@click.argument("value", type=values.json_value, metavar="[JSON]", required=False)
-def signal(id: int, name: str, value: Any) -> None:
+@click.argument("value", type=params.json_value, metavar="[JSON]", required=False)
+def signal(id: JobId, name: str, value: Any) -> None:
     """Tell a job something it waits for (run.wait_for). Under each NAME it hears one thing, the first."""
-    if door.ask(lambda app: app.signal(id, name, value)):
+    if context.ask(
+        lambda app: acting.change(
+            app, "job", id, lambda conn: app.jobs.signal(id, name, value, conn=conn), noted={"signal": name}
+        )
+    ):
         show.talk(f"Job {id} was told {name!r}.")
     else:
         show.talk(f"Job {id} had been told {name!r} before; what was said first counts.")
@@ -167,7 +183,7 @@ def export(state: str | None, pipeline: str | None, output: Path | None) -> None
     """Write jobs to a file, or print them. Oldest first; as JSON lines, or as CSV when the file ends in .csv."""
     from retoma.cli.export import write
 
-    found = door.ask(lambda app: _every(app, state=state, pipeline=pipeline))
+    found = context.ask(lambda app: acting.shown(app, "job", None, _every(app, state=state, pipeline=pipeline)))
     write(found[::-1], output)
     if output:
         show.talk(f"{len(found)} jobs were written to {output}.")
@@ -177,24 +193,24 @@ async def _every(app: Retoma, **wanted: Any) -> Sequence[Job]:
     """All such jobs, newest first, page by page."""
     found: Sequence[Job] = ()
     pages = []
-    while found := await app.jobs(**wanted, before=found[-1].id if found else None, limit=1000):
+    while found := await app.jobs.find(**wanted, before=found[-1].id if found else None, limit=1000):
         pages.append(found)
     return [each for page in pages for each in page]
 
 
-async def _each(ids: Sequence[int], act: Callable[[int], Any]) -> int:
+async def _each(app: Retoma, ids: Sequence[JobId], act: Callable[[JobId, object], Any]) -> int:
     """Do it to every job, whatever becomes of the others; the exit code of the first that would not."""
     from retoma.errors import RetomaError
 
     code = 0
     for id in ids:
         try:
-            now = await act(id)
+            now = await acting.change(app, "job", id, functools.partial(act, id))
         except RetomaError as error:
             show.talk(f"{error.message}" + (f"\nTry: {error.next}" if error.next else ""))
             code = code or error.exit_code
         else:
-            click.echo(f"{id}\t{now.state}")
+            show.say(f"{id}\t{now.state}")
     return code
 
 

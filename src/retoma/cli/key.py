@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import click
 
-from retoma.cli import door, show, values
+from retoma.cli import acting, context, output, params
 
 if TYPE_CHECKING:
     from datetime import timedelta
 
-    from retoma.access import Key
+    from retoma.access.keys import Key
 
-_KEY: show.Columns[Key] = {
+_KEY: output.Columns[Key] = {
     "id": lambda key: key.id,
     "name": lambda key: key.name,
     "is": lambda key: "usable" if key.usable else "revoked" if key.revoked_at else "expired",
@@ -28,39 +28,99 @@ _KEY: show.Columns[Key] = {
 
 @click.group()
 def key() -> None:
-    """API keys: make them, list them, take them back."""
+    """API keys: make them, list them, give them another secret, take them back."""
+
+
+def _time(text: str) -> timedelta | Literal["never"]:
+    return "never" if text == "never" else params.duration(text)
+
+
+_expires = click.option(
+    "--expires",
+    type=_time,
+    metavar="TIME",
+    help="Opens nothing once this has passed: 90d; 'never' lets it open always.",
+)
 
 
 @key.command()
 @click.argument("name")
 @click.option("--scope", "scopes", multiple=True, required=True, help="What it allows; may be given more than once.")
 @click.option("--pipeline", "pipelines", multiple=True, metavar="NAME", help="Only the jobs of this pipeline.")
-@click.option("--expires", type=values.duration, metavar="TIME", help="Opens nothing once this has passed: 90d.")
-def create(name: str, scopes: tuple[str, ...], pipelines: tuple[str, ...], expires: timedelta | None) -> None:
-    """Make a key and print it. It is shown this once and kept nowhere.
+@_expires
+def create(
+    name: str, scopes: tuple[str, ...], pipelines: tuple[str, ...], expires: timedelta | Literal["never"] | None
+) -> None:
+    """Make a key and print it. It is shown this once and kept nowhere; it expires after RETOMA_KEY_DAYS (365).
 
     Scopes: read (look), content:read (see inputs, outputs and errors), submit (queue jobs), operate (retry, cancel,
     pause, …), admin (everything).
     """
-    text, made = door.ask(lambda app: app.access.create(name, scopes, pipelines=pipelines, expires=expires))
-    show.talk(f"Key {made.id} for {name}: keep it now, it is not shown again. Callers send 'Authorization: Bearer …'.")
-    click.echo(text)
+    text, made = context.ask(
+        lambda app: acting.change(
+            app,
+            "key",
+            None,
+            lambda conn: app.access.create(name, scopes, pipelines=pipelines, expires=expires, conn=conn),
+            made=lambda both: both[1].id,
+        )
+    )
+    output.talk(
+        f"Key {made.id} for {name}: keep it now, it is not shown again. Callers send 'Authorization: Bearer …'."
+    )
+    output.talk(_ends(made))
+    output.say(text)
+
+
+def _ends(key: Key) -> str:
+    if key.expires_at is None:
+        return "It never expires; 'retoma key rotate' gives it another secret."
+    return f"It expires on {key.expires_at:%Y-%m-%d}; 'retoma key rotate {key.id}' gives it another secret before."
 
 
 @key.command()
-@show.as_json
+@output.as_json
 def list(*, as_json: bool) -> None:
     """List the keys. The oldest first, also those that open nothing any more; never their secrets."""
-    found = door.ask(lambda app: app.access.keys())
+    found = context.ask(lambda app: app.access.keys())
     if as_json:
-        show.print_json(found)
+        output.print_json(found)
     else:
-        show.table(found, _KEY, nothing="There is no key: whoever is on this machine may do everything.")
+        output.table(
+            found, _KEY, nothing="There is no key: callers need the token of this machine, which 'retoma token' prints."
+        )
+
+
+@key.command()
+@click.argument("id")
+@click.option(
+    "--grace",
+    type=params.duration,
+    default="1d",
+    show_default=True,
+    metavar="TIME",
+    help="How long the secret of before still opens; 0s ends it now.",
+)
+@_expires
+def rotate(id: str, grace: timedelta, expires: timedelta | Literal["never"] | None) -> None:
+    """Give a key another secret and print it. It is shown this once and kept nowhere.
+
+    The key keeps its id, name and scopes. The secret of before opens until the grace is over, and so does whoever
+    signed in with it.
+    """
+    text, made = context.ask(
+        lambda app: acting.change(
+            app, "key", id, lambda conn: app.access.rotate(id, grace=grace, expires=expires, conn=conn)
+        )
+    )
+    output.talk(f"Key {made.id} for {made.name} has another secret: keep it now, it is not shown again.")
+    output.talk(_ends(made))
+    output.say(text)
 
 
 @key.command()
 @click.argument("id")
 def revoke(id: str) -> None:
-    """Take a key back. It opens nothing from now on."""
-    door.ask(lambda app: app.access.revoke(id))
-    show.talk(f"Key {id} opens nothing any more.")
+    """Take a key back. It opens nothing from now on; whoever signed in with it is signed out, and its streams end."""
+    context.ask(lambda app: acting.change(app, "key", id, lambda conn: app.access.revoke(id, conn=conn)))
+    output.talk(f"Key {id} opens nothing any more.")

@@ -14,6 +14,8 @@ from uuid import UUID
 
 import click
 
+from retoma.values.escaping import visible, visible_json
+
 T = TypeVar("T")
 
 Reader = Callable[[T], object]
@@ -43,9 +45,23 @@ def in_terminal() -> bool:
     return sys.stdout.isatty()
 
 
+Part = str | int | tuple[str, Mapping[str, Any]]
+"""Something to print, plainly or in a style of Click's."""
+
+
+def say(*parts: Part, err: bool = False, nl: bool = True, **style: Any) -> None:
+    """Print *parts* in a row, in *style* when one is given. This is the only way out of a command: names and keys are
+    foreign text, and what would steer the terminal is shown instead.
+    """
+    told = [part if isinstance(part, tuple) else (str(part), style) for part in parts]
+    click.echo(
+        "".join(click.style(visible(text), **how) if how else visible(text) for text, how in told), err=err, nl=nl
+    )
+
+
 def talk(text: str) -> None:
     """Say something to the person; never part of the data."""
-    click.echo(text, err=True)
+    say(text, err=True)
 
 
 def plain(value: Any) -> Any:
@@ -67,18 +83,25 @@ def _opened(name: str, value: Any) -> Any:
     return json.loads(value) if name in _JSON_TEXT and isinstance(value, str) else plain(value)
 
 
+def json_of(value: Any, *, indent: int | None = None) -> str:
+    """*value* as JSON that steers no terminal."""
+    return visible_json(json.dumps(plain(value), ensure_ascii=False, indent=indent))
+
+
 def print_json(value: Any) -> None:
     """One JSON document on standard output."""
-    click.echo(json.dumps(plain(value), ensure_ascii=False, indent=2 if in_terminal() else None))
+    say(json_of(value, indent=2 if in_terminal() else None))
 
 
-def table(rows: Sequence[T], columns: Columns[T], *, nothing: str) -> None:
-    """The *rows*; to a person who would see none, *nothing* is said instead."""
+def table(rows: Sequence[T], columns: Columns[T], *, nothing: str, below: str = "") -> None:
+    """The *rows*; to a person who would see none, *nothing* is said instead. What stands in the column *below* is shown
+    whole, under each row, and as long as it is.
+    """
     if not in_terminal():
         for row in rows:
-            click.echo("\t".join(_cell(read(row)) for read in columns.values()))
+            say("\t".join(_cell(read(row)) for read in columns.values()))
     elif rows:
-        _draw(rows, columns)
+        _draw(rows, columns, below)
     else:
         talk(nothing)
 
@@ -87,28 +110,41 @@ def fields(values: Mapping[str, object]) -> None:
     """Names and values, one pair per line."""
     if not in_terminal():
         for name, value in values.items():
-            click.echo(f"{name}\t{_cell(value)}")
+            say(f"{name}\t{_cell(value)}")
         return
     width = max(map(len, values), default=0)
     for name, value in values.items():
-        click.echo(click.style(f"{name:<{width}}  ", dim=True) + _for_people(value))
+        say((f"{name:<{width}}  ", {"dim": True}), _for_people(value))
 
 
-def _draw(rows: Sequence[T], columns: Columns[T]) -> None:
+def _draw(rows: Sequence[T], columns: Columns[T], below: str) -> None:
     from rich.console import Console
+    from rich.padding import Padding
     from rich.table import Table
     from rich.text import Text
 
     console = Console()
+    beside = {heading: read for heading, read in columns.items() if heading != below}
     # A column in which nothing stands would only take room from the others.
-    filled = {heading: cells for heading, read in columns.items() if any(cells := [_for_people(read(r)) for r in rows])}
-    drawn = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
+    filled = {heading: cells for heading, read in beside.items() if any(cells := [_for_people(read(r)) for r in rows])}
     widths = _widths(filled, console.width)
-    for heading, width in widths.items():
-        drawn.add_column(heading, width=width, overflow="ellipsis", no_wrap=True)
-    for row in zip(*(filled[heading] for heading in widths), strict=True):
-        drawn.add_row(*(Text(cell, style=_COLOURS.get(cell, "")) for cell in row))
-    console.print(drawn)
+
+    def drawn(places: Sequence[int], *, headed: bool) -> Table:
+        found = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold", show_header=headed)
+        for heading, width in widths.items():
+            found.add_column(heading, width=width, overflow="ellipsis", no_wrap=True)
+        for place in places:
+            cells = [filled[heading][place] for heading in widths]
+            found.add_row(*(Text(cell, style=_COLOURS.get(cell, "")) for cell in cells))
+        return found
+
+    if below not in columns:
+        console.print(drawn(range(len(rows)), headed=True))
+        return
+    for place, row in enumerate(rows):
+        console.print(drawn([place], headed=place == 0))
+        if whole := _for_people(columns[below](row)):
+            console.print(Padding(Text(whole, overflow="fold"), (0, 0, 0, 2)))
 
 
 def _widths(columns: Mapping[str, Sequence[str]], room: int) -> dict[str, int]:
@@ -144,6 +180,6 @@ def _cell(value: object) -> str:
         case float():
             return f"{value:.6g}"
         case list() | tuple():
-            return ",".join(map(str, value))
+            return visible(",".join(map(str, value)))
         case _:
-            return " ".join(str(value).split())
+            return visible(" ".join(str(value).split()))

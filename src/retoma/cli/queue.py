@@ -6,17 +6,19 @@ from typing import TYPE_CHECKING
 
 import click
 
-from retoma.cli import door, show, values
+from retoma.cli import acting, context, output, params
 
 if TYPE_CHECKING:
-    from retoma.app import Retoma
-    from retoma.model import Queue
+    from retoma.app.retoma import Retoma
+    from retoma.model.job import Queue
 
-_QUEUE: show.Columns[Queue] = {
+_QUEUE: output.Columns[Queue] = {
     "name": lambda queue: queue.name,
     "waiting": lambda queue: queue.waiting,
     "due": lambda queue: queue.due,
     "running": lambda queue: queue.running,
+    "held back": lambda queue: queue.held or None,
+    "weight": lambda queue: queue.weight,
     "oldest due": lambda queue: None if queue.oldest_due_seconds is None else f"{queue.oldest_due_seconds:.0f} s",
     "paused": lambda queue: queue.paused_at,
     "why": lambda queue: queue.paused_reason,
@@ -25,18 +27,18 @@ _QUEUE: show.Columns[Queue] = {
 
 @click.group()
 def queue() -> None:
-    """Queues: how full they are; pause and resume them; limit a lane."""
+    """Queues: how full they are; pause, resume and weigh them; limit a lane."""
 
 
 @queue.command()
-@show.as_json
+@output.as_json
 def list(*, as_json: bool) -> None:
     """List the queues. How many jobs wait, could run now, and run."""
-    found = door.ask(lambda app: app.queues())
+    found = context.ask(lambda app: app.queues.all())
     if as_json:
-        show.print_json(found)
+        output.print_json(found)
     else:
-        show.table(found, _QUEUE, nothing="No job waits or runs, and no queue is paused.")
+        output.table(found, _QUEUE, nothing="No job waits or runs, and no queue is paused.")
 
 
 @queue.command()
@@ -47,11 +49,11 @@ def pause(name: str, reason: str) -> None:
 
     async def ask(app: Retoma) -> bool:
         known = await _is_known(app, name)
-        await app.pause_queue(name, reason=reason)
+        await acting.change(app, "queue", name, lambda conn: app.queues.pause(name, reason=reason, conn=conn))
         return known
 
-    known = door.ask(ask)
-    show.talk(f"Queue {name} is paused; 'retoma queue resume {name}' lets it go on.")
+    known = context.ask(ask)
+    output.talk(f"Queue {name} is paused; 'retoma queue resume {name}' lets it go on.")
     if not known:
         _doubt(name)
 
@@ -66,39 +68,63 @@ def resume(name: str) -> None:
 
         if not await _is_known(app, name):
             raise NotFound(f"There is no queue {name!r}.", next="'retoma queue list' shows them.")
-        paused = any(each.name == name and each.paused_at for each in await app.queues())
-        await app.resume_queue(name)
+        paused = any(each.name == name and each.paused_at for each in await app.queues.all())
+        await acting.change(app, "queue", name, lambda conn: app.queues.resume(name, conn=conn))
         return paused
 
-    show.talk(f"Queue {name} goes on." if door.ask(ask) else f"Queue {name} was not paused.")
+    output.talk(f"Queue {name} goes on." if context.ask(ask) else f"Queue {name} was not paused.")
 
 
 @queue.command()
 @click.argument("queue")
 @click.argument("lane")
-@click.argument("most", metavar="N", type=values.limit)
+@click.argument("most", metavar="N", type=params.limit)
 def limit(queue: str, lane: str, most: int) -> None:
     """Limit how many jobs of a lane run at the same time. Over all workers; 'none' lifts the limit."""
 
     async def ask(app: Retoma) -> bool:
         known = await _is_known(app, queue)
-        await app.limit_lane(queue, lane, at_once=most or None)
+        said = {"lane": lane, "at_once": most or None}
+        await acting.change(
+            app,
+            "queue",
+            queue,
+            lambda conn: app.queues.limit_lane(queue, lane, at_once=most or None, conn=conn),
+            noted=said,
+        )
         return known
 
-    known = door.ask(ask)
+    known = context.ask(ask)
     limited = f"lets at most {most} jobs run at the same time" if most else "has no limit"
-    show.talk(f"Lane {lane} of queue {queue} {limited}.")
+    output.talk(f"Lane {lane} of queue {queue} {limited}.")
     if not known:
         _doubt(queue)
 
 
+@queue.command()
+@click.argument("name")
+@click.argument("turns", metavar="N", type=click.IntRange(1, 1000))
+def weight(name: str, turns: int) -> None:
+    """Give a queue more turns than others. N for one turn of a queue of weight 1, which all have at first."""
+
+    async def ask(app: Retoma) -> bool:
+        known = await _is_known(app, name)
+        await acting.change(app, "queue", name, lambda conn: app.queues.weigh(name, turns, conn=conn))
+        return known
+
+    known = context.ask(ask)
+    output.talk(f"Queue {name} has weight {turns}.")
+    if not known:
+        _doubt(name)
+
+
 async def _is_known(app: Retoma, name: str) -> bool:
     """Whether jobs wait or run in it, it is paused, or somebody works on it."""
-    here = any(each.name == name for each in await app.queues())
-    return here or any(name in each.queues for each in await app.workers())
+    here = any(each.name == name for each in await app.queues.all())
+    return here or any(name in each.queues for each in await app.workers.all())
 
 
 def _doubt(name: str) -> None:
-    show.talk(
+    output.talk(
         f"No job is in a queue called {name} and no worker serves one: 'retoma queue list' shows those there are."
     )

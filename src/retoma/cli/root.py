@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import click
@@ -20,16 +21,28 @@ class Root(click.Group):
 
     def __init__(self, *args: Any, sections: Sections, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.sections = sections
-        self._places = {name: place for section in sections.values() for name, place in section.items()}
+        self._own = sections
+
+    @cached_property
+    def sections(self) -> Sections:
+        """Our own commands, and those of the installed extensions. Those are looked for only when it matters: to find
+        them, the metadata of every installed package is read.
+        """
+        from retoma.app.extension import installed
+
+        found = {title: dict(section) for title, section in self._own.items()}
+        for extension in installed():
+            for name, each in extension.commands.items():
+                found.setdefault(each.section, {})[name] = (each.command, each.sentence)
+        return found
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - Click's own signature
-        return list(self._places)
+        return [name for section in self.sections.values() for name in section]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        if cmd_name not in self._places:
+        place = _place(self._own, cmd_name) or _place(self.sections, cmd_name)
+        if place is None:
             return None
-        place, _sentence = self._places[cmd_name]
         module, _, attribute = place.partition(":")
         command: click.Command = getattr(importlib.import_module(module), attribute)
         return command
@@ -37,10 +50,10 @@ class Root(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in self._places and not args[0].startswith("-"):
+        if args and not args[0].startswith("-") and not (_place(self._own, args[0]) or _place(self.sections, args[0])):
             from difflib import get_close_matches
 
-            near = " or ".join(f"'retoma {name}'" for name in get_close_matches(args[0], self._places))
+            near = " or ".join(f"'retoma {name}'" for name in get_close_matches(args[0], self.list_commands(ctx)))
             ctx.fail(f"There is no command {args[0]!r}." + (f" Did you mean {near}?" if near else ""))
         return super().resolve_command(ctx, args)
 
@@ -64,6 +77,8 @@ class Root(click.Group):
         try:
             # What comes back is an exit code when --help or ctx.exit ended it, and None otherwise.
             code = super().main(given, prog_name, complete_var, standalone_mode=False, **extra)
+        except click.exceptions.NoArgsIsHelpError as error:  # what it says is the help itself
+            sys.exit(_say(error.format_message(), "", error.exit_code))
         except click.UsageError as error:
             path = error.ctx.command_path if error.ctx else "retoma"
             sys.exit(_say(error.format_message(), f"{path} --help", error.exit_code))
@@ -72,14 +87,21 @@ class Root(click.Group):
         except (click.Abort, KeyboardInterrupt):
             sys.exit(INTERRUPTED)
         except Exception as error:  # noqa: BLE001 - whatever it is, a person gets one line and a hint
-            from retoma.cli.trouble import explain
+            from retoma.cli.errors import explain
 
             sys.exit(_say(*explain(error, debug="--debug" in given)))
         sys.exit(code if isinstance(code, int) else 0)
 
 
+def _place(sections: Sections, name: str) -> str | None:
+    """Where a command is."""
+    return next((section[name][0] for section in sections.values() if name in section), None)
+
+
 def _say(message: str, next: str, exit_code: int) -> int:
-    click.echo(message, err=True)
+    from retoma.cli.output import talk
+
+    talk(message)
     if next:
-        click.echo(f"Try: {next}", err=True)
+        talk(f"Try: {next}")
     return exit_code

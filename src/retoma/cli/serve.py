@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from retoma.cli import door, show
+from retoma.cli import context, output
+from retoma.system.garbage import settle_down
 
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from retoma.app import Retoma
+    from retoma.app.retoma import Retoma
 
 USUAL_PORT = 8000
 
@@ -26,7 +27,7 @@ port_option = click.option(
 
 
 @click.command()
-@door.app_option
+@context.app_option
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
 @port_option
 @click.option("--allow-host", "hosts", multiple=True, metavar="NAME", help="A name under which it may be called.")
@@ -38,15 +39,17 @@ def serve(
     """Serve the API over HTTP until told to stop.
 
     Only this machine can reach it, unless --host says otherwise; then callers must hold a key (retoma key create, or
-    RETOMA_API_KEY).
+    RETOMA_API_KEY). While there is no key, callers on this machine send what 'retoma token' prints.
     """
     import uvloop
 
-    from retoma.find import find_app
+    from retoma.app.loader import find_app
+    from retoma.isolate import adopt
     from retoma.telemetry.logs import log_to_stderr
 
-    where = door.reference_of(reference)
+    where = context.reference_of(reference)
     app = find_app(where)
+    adopt(app.settings)
     log_to_stderr(level=app.settings.log_level, format=app.settings.log_format)
     if sockets:
         uvloop.run(_one_of_several(app, sockets, hosts))
@@ -62,18 +65,19 @@ async def _serve(
     web, stop = server(), asyncio.Event()
     async with app:
         who = await web.guard(app, listening)
-        show.talk(f"The API is at {web.url_of(listening)}/api/v1. {who} Ctrl-C ends.")
+        output.talk(f"The API is at {web.url_of(listening)}/api/v1. Ctrl-C ends.")
+        output.talk(who)
         for line in web.pages_of(app, listening):
-            show.talk(line)
+            output.talk(line)
         with _told_to_stop(stop):
             if processes == 1:
                 async with web.served(app, listening, allow_hosts=hosts):
-                    web.settle_down()
+                    settle_down()
                     await stop.wait()
             else:
-                from retoma.web.several import serve_together
+                from retoma.web.server.multi_process import serve_together
 
-                await serve_together(processes, listening, arguments, stop=stop, tell=show.talk)
+                await serve_together(processes, listening, arguments, stop=stop, tell=output.talk)
 
 
 async def _one_of_several(app: Retoma, sockets: tuple[int, ...], hosts: tuple[str, ...]) -> None:
@@ -85,7 +89,7 @@ async def _one_of_several(app: Retoma, sockets: tuple[int, ...], hosts: tuple[st
     with ExitStack() as stack, _told_to_stop(asyncio.Event()):
         ours, *others = [stack.enter_context(socket.socket(fileno=each)) for each in sockets]
         async with app, web.served(app, ours, others=others, allow_hosts=hosts):
-            web.settle_down()
+            settle_down()
             reading = sys.stdin.fileno()
             os.set_blocking(reading, False)
             asyncio.get_running_loop().add_reader(reading, stop.set)
@@ -97,7 +101,7 @@ def server() -> ModuleType:
     from retoma.errors import ConfigurationError
 
     try:
-        from retoma.web import serving
+        from retoma.web.server import server as serving
     except ModuleNotFoundError as error:
         raise ConfigurationError(
             f"The API needs {error.name}, which is not installed.", next="pip install 'retoma[web]'"

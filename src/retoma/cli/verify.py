@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import MutableSequence
 from typing import TYPE_CHECKING
 
 import click
 
-from retoma.cli import door, show
+from retoma.cli import context, output
 
 if TYPE_CHECKING:
-    from retoma.batch import Breach
+    from retoma.app.retoma import Retoma
+    from retoma.model.batch import Breach
 
-_BREACH: show.Columns[Breach] = {
+_TELL_SECONDS = 2.0
+_BREACH: output.Columns[Breach] = {
     "what": lambda breach: breach.what,
     "must hold": lambda breach: breach.invariant,
     "found": lambda breach: breach.found,
@@ -19,16 +23,32 @@ _BREACH: show.Columns[Breach] = {
 
 
 @click.command()
-@show.as_json
-def verify(*, as_json: bool) -> None:
+@click.option("--quick", is_flag=True, help="Only what lives: what runs, and batches that have not ended.")
+@click.option(
+    "--after", default="", metavar="PLACE", help="Go on from here; a verify that was ended says where it was."
+)
+@output.as_json
+def verify(after: str, *, quick: bool, as_json: bool) -> None:
     """Recompute every invariant from the tables. The exit code is 1 when one does not hold; each breach is listed."""
-    found = door.ask(lambda app: app.verify(sweep_seconds=app.settings.sweep_seconds))
+
+    async def look(app: Retoma) -> MutableSequence[Breach]:
+        found: MutableSequence[Breach] = []
+        told = time.monotonic()
+        sweep = app.settings.sweep_seconds
+        async for piece in app.system.verify_pieces(after=after, sweep_seconds=sweep, quick=quick):
+            found.extend(piece.found)
+            if piece.next and time.monotonic() > told + _TELL_SECONDS:
+                output.talk(f"{len(found)} found so far; to go on from here: --after '{piece.next}'")
+                told = time.monotonic()
+        return found
+
+    found = context.ask(look)
     if as_json:
-        show.print_json(found)
+        output.print_json(found)
     elif found:
-        show.table(found, _BREACH, nothing="")
+        output.table(found, _BREACH, nothing="")
     else:
-        click.echo("All is sound: every invariant holds.")
+        output.say("All is sound: every invariant holds.")
     if found:
-        show.talk(f"{len(found)} {'invariant does' if len(found) == 1 else 'invariants do'} not hold.")
+        output.talk(f"{len(found)} {'invariant does' if len(found) == 1 else 'invariants do'} not hold.")
         click.get_current_context().exit(1)

@@ -1,4 +1,4 @@
-"""retoma watchdog: the rounds that every worker makes, without a worker."""
+"""retoma watchdog: the rounds that every worker and every server makes, without either."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ import signal
 import sys
 import time
 from collections import Counter
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import click
 
-from retoma.cli import door, show
+from retoma.cli import context, output
 
 if TYPE_CHECKING:
-    from retoma.app import Retoma
-    from retoma.watchdog import Watchdog
+    from retoma.app.retoma import Retoma
+    from retoma.worker.watchdog import Watchdog
 
 _SLACK = 1.0  # seconds
 
@@ -32,15 +33,15 @@ def watchdog(every: float | None, *, once: bool) -> None:
     """Look after jobs, batches and schedules until told to stop. Needs no program; as many as you like may run.
 
     A round takes back the jobs of workers that fell silent, ends what waited too long, asks why batches do not move,
-    and queues what is due by the clock. Every worker does the same by itself: this is for when none is there.
+    and queues what is due by the clock. Every worker and every server does the same: this is for when neither is there.
     """
-    door.ask(lambda app: _round(app) if once else _watch(app, every or app.settings.sweep_seconds))
+    context.ask(lambda app: _round(app) if once else _watch(app, every or app.settings.sweep_seconds))
 
 
 def _rounds(app: Retoma) -> Watchdog:
-    from retoma.watchdog import Watchdog
+    from retoma.worker.watchdog import Watchdog
 
-    return Watchdog(lambda: app.database, lease=app.settings.lease_seconds, recovered=lambda _jobs: None)
+    return Watchdog(lambda: app.database)
 
 
 async def _round(app: Retoma) -> None:
@@ -77,20 +78,22 @@ async def _round(app: Retoma) -> None:
             await duty()
     finally:
         forget()
-    show.fields(did)
+    output.fields(did)
 
 
 async def _outwait_grace(app: Retoma, rounds: Watchdog) -> None:
-    """Who fell silent has one lease to come back when the server has just started, as an embedded one has that nobody
-    else uses; a round that did not wait for it would never take anything back there.
+    """Who fell silent has the rest of its lease to come back when nobody could reach the database for a while, as an
+    embedded one that nobody else uses; a round that did not wait for it would never take anything back there.
     """
-    silent = [each for each in await app.workers() if not each.alive]
+    now = await app.database.now()
+    silent = [each for each in await app.workers.all() if each.seen_at + timedelta(seconds=each.lease_seconds) < now]
     if not silent:
         return
-    grace = max(app.settings.lease_seconds, *(each.lease_seconds for each in silent))
-    show.talk(f"The database has just come back: workers that fell silent have up to {grace:g} s to do so. Waiting.")
+    ids = {each.id for each in silent}
+    grace = max(each.lease_seconds for each in silent)
+    output.talk(f"The database has just come back: workers that fell silent have up to {grace:g} s to do so. Waiting.")
     until = time.monotonic() + grace + _SLACK
-    while time.monotonic() < until and not all(each.alive for each in await app.workers()):
+    while time.monotonic() < until and ids & {each.id for each in await app.workers.all()}:
         await asyncio.sleep(_SLACK)
         await rounds.sweep()
 
@@ -101,7 +104,7 @@ async def _watch(app: Retoma, seconds: float) -> None:
     settings = app.settings
     log_to_stderr(level=settings.log_level, format=settings.log_format, label=settings.worker_label)
     if sys.stderr.isatty():
-        show.talk(f"Looking after jobs, batches and schedules, every {seconds:g} s. Ctrl-C ends it.")
+        output.talk(f"Looking after jobs, batches and schedules, every {seconds:g} s. Ctrl-C ends it.")
     asked = asyncio.Event()
     for each in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(each, asked.set)

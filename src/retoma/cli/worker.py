@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from retoma.cli import door, show, values
+from retoma.cli import acting, context, output, params
 from retoma.cli.serve import USUAL_PORT, port_option, server
 
 if TYPE_CHECKING:
     from datetime import timedelta
 
-    from retoma.app import Retoma
+    from retoma.app.retoma import Retoma
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -25,7 +25,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 def _how_to_work(command: F) -> F:
     """The options that worker and up have in common."""
     options = (
-        door.app_option,
+        context.app_option,
         click.option("--queues", metavar="NAME,NAME", help="Work on these queues only."),
         click.option("--at-once", type=click.IntRange(min=1), metavar="N", help="Jobs at the same time per executor."),
         click.option("--processes", type=click.IntRange(min=1), metavar="N", help="Executor processes."),
@@ -44,7 +44,7 @@ def worker(reference: str | None, **options: Any) -> None:
     The first SIGTERM or Ctrl-C drains: steps at hand are finished and saved, the rest goes back to the queue, and
     the exit code is 0. A second one does not wait for the steps. Start as many as you like, on any machine.
     """
-    asyncio.run(_work(door.reference_of(reference), options, upgrade=None))
+    asyncio.run(_work(context.reference_of(reference), options, upgrade=None))
 
 
 @click.command()
@@ -56,7 +56,7 @@ def up(reference: str | None, port: int | None, **options: Any) -> None:
     The database is the one of DATABASE_URL, or an embedded PostgreSQL that stops with its last user. Without --app
     the ready pipelines are served.
     """
-    asyncio.run(_work(door.reference_of(reference), options, upgrade=True, beside=_api(port)))
+    asyncio.run(_work(context.reference_of(reference), options, upgrade=True, beside=_api(port)))
 
 
 def _api(port: int | None) -> Callable[[Retoma], AbstractAsyncContextManager[None]]:
@@ -74,10 +74,12 @@ def _api(port: int | None) -> Callable[[Retoma], AbstractAsyncContextManager[Non
                 raise
             listening = web.listen("127.0.0.1", 0)
         with listening:
-            show.talk(f"The API is at {web.url_of(listening)}/api/v1. {await web.guard(app, listening)}")
+            who = await web.guard(app, listening)
+            output.talk(f"The API is at {web.url_of(listening)}/api/v1.")
+            output.talk(who)
             for line in web.pages_of(app, listening):
-                show.talk(line)
-            async with web.served(app, listening):
+                output.talk(line)
+            async with web.served(app, listening, rounds=False):  # the worker makes them
                 yield
 
     return serving
@@ -90,7 +92,7 @@ async def _work(
     upgrade: bool | None,
     beside: Callable[[Retoma], AbstractAsyncContextManager[object]] = nullcontext,
 ) -> None:
-    from retoma.find import find_app
+    from retoma.app.loader import find_app
     from retoma.telemetry.logs import log_to_stderr
 
     app = find_app(reference)
@@ -100,6 +102,7 @@ async def _work(
     found = app.worker(**options, queues=queues or None, reference=reference)
     _doubt(app, reference, queues)
     log_to_stderr(level=settings.log_level, format=settings.log_format, label=label)
+    context.announce(settings)
     await app.open(upgrade=upgrade)
     try:
         if sys.stderr.isatty():
@@ -112,28 +115,28 @@ async def _work(
 
 def _doubt(app: Retoma, reference: str, queues: list[str]) -> None:
     """Say so when a queue is none of the program's: that may be a slip, or meant for jobs queued there by name."""
-    known = {app.front.pipelines[name].queue for name in app.front.own}
+    known = {app.registry.pipelines[name].queue for name in app.registry.own}
     if strange := [name for name in queues if name not in known]:
-        show.talk(
+        output.talk(
             f"No pipeline of {reference} has the queue {', '.join(strange)}; there only jobs that were queued with "
             f"queue= are worked on. Its own queues are {', '.join(sorted(known)) or 'none'}."
         )
 
 
 def _greet(app: Retoma, reference: str, queues: list[str], label: str) -> None:
-    pipelines = [name for name in app.front.own if not queues or app.front.pipelines[name].queue in queues]
+    pipelines = [name for name in app.registry.own if not queues or app.registry.pipelines[name].queue in queues]
     known = ", ".join(pipelines) or "nothing"
-    show.talk(f"Worker {label} (process {os.getpid()}) works on {known} of {reference}. Ctrl-C drains and ends.")
-    if pipelines and reference != door.READY:
-        show.talk(f"In another terminal: retoma enqueue --app {reference} {pipelines[0]} '…'")
+    output.talk(f"Worker {label} (process {os.getpid()}) works on {known} of {reference}. Ctrl-C drains and ends.")
+    if pipelines and reference != context.READY:
+        output.talk(f"In another terminal: retoma enqueue --app {reference} {pipelines[0]} '…'")
 
 
 @click.command()
 @click.argument("pipeline")
 @click.argument("input", metavar="JSON")
-@door.app_option
+@context.app_option
 @click.option("--key", help="Your own name for this input: the same key gives the same job back.")
-@click.option("--delay", type=values.duration, metavar="TIME", help="Not before this has passed, such as 15m.")
+@click.option("--delay", type=params.duration, metavar="TIME", help="Not before this has passed, such as 15m.")
 def enqueue(pipeline: str, input: str, reference: str | None, key: str | None, delay: timedelta | None) -> None:
     """Queue one job of PIPELINE over an input written as JSON ('-' reads it from standard input).
 
@@ -141,25 +144,31 @@ def enqueue(pipeline: str, input: str, reference: str | None, key: str | None, d
     """
     text = sys.stdin.read() if input == "-" else input
     seconds = delay.total_seconds() if delay else 0.0
-    receipt = asyncio.run(_enqueue(door.reference_of(reference), pipeline, text, key, seconds))
+    receipt = asyncio.run(_enqueue(context.reference_of(reference), pipeline, text, key, seconds))
     if not receipt.new:
-        show.talk(f"Job {receipt.id} has the key {key!r} already; it is {receipt.state}.")
-    click.echo(receipt.id)
+        output.talk(f"Job {receipt.id} has the key {key!r} already; it is {receipt.state}.")
+    output.say(receipt.id)
 
 
 async def _enqueue(reference: str, name: str, text: str, key: str | None, delay: float) -> Any:
-    from retoma.errors import CheckpointInvalid, ConfigurationError
-    from retoma.find import find_app
+    from retoma.app.loader import find_app
+    from retoma.errors import ConfigurationError
+    from retoma.values.codec import Misfit
 
     app = find_app(reference)
-    pipeline = app.front.pipeline(name)
+    pipeline = app.registry.pipeline(name)
     try:
         value = pipeline.input.decode(text)
-    except CheckpointInvalid as error:
+    except Misfit as misfit:
         raise ConfigurationError(
-            # Its first words are about checkpoints; what follows them is as true of an input.
-            f"This is not an input of {name!r}: {error.message.partition(': ')[2] or error.message}",
+            f"This is not an input of {name!r}: {misfit}.",
             next='Write it as JSON in single quotes, such as \'"text"\' or \'{"name": "value"}\'.',
         ) from None
     async with app:
-        return await app.enqueue(pipeline, value, key=key, delay=delay)
+        return await acting.change(
+            app,
+            "job",
+            None,
+            lambda conn: app.enqueue(pipeline, value, key=key, delay=delay, conn=conn),
+            made=lambda receipt: receipt.id,
+        )

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import sys
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import click
 
-from retoma.cli import door, show, values
+from retoma.cli import acting, context, output, params
+from retoma.model import compat
 
 if TYPE_CHECKING:
-    from datetime import timedelta
-
-    from retoma.app import Retoma
-    from retoma.model import Metrics, Presence
+    from retoma.app.retoma import Retoma
+    from retoma.model.job import Metrics, Presence
 
 
 def _being(worker: Presence) -> str:
@@ -23,7 +24,7 @@ def _being(worker: Presence) -> str:
     return "draining" if worker.stopping_at else "alive"
 
 
-_WORKER: show.Columns[Presence] = {
+_WORKER: output.Columns[Presence] = {
     "id": lambda worker: worker.id,
     "label": lambda worker: worker.label,
     "is": _being,
@@ -43,38 +44,59 @@ _WORKER: show.Columns[Presence] = {
 
 @click.command()
 @click.option("--all", "gone", is_flag=True, help="Also those who have stopped.")
-@show.as_json
+@output.as_json
 def workers(*, gone: bool, as_json: bool) -> None:
     """Who works: one line per executor, the newest first."""
-    found = door.ask(lambda app: app.workers(gone=gone))
+    found = context.ask(lambda app: app.workers.all(gone=gone))
     if as_json:
-        show.print_json(found)
+        output.print_json(found)
     else:
-        show.table(found, _WORKER, nothing="Nobody works. Start one with 'retoma worker --app myapp:app'.")
+        output.table(found, _WORKER, nothing="Nobody works. Start one with 'retoma worker --app myapp:app'.")
 
 
 @click.command()
 @click.argument("label")
-@show.as_json
+@output.as_json
 def metrics(label: str, *, as_json: bool) -> None:
     """The seven figures of the worker that carries LABEL, all its executors and restarts together."""
 
     async def look(app: Retoma) -> Metrics:
         from retoma.errors import NotFound
 
-        if all(worker.label != label for worker in await app.workers(gone=True)):
+        if not await app.workers.all(gone=True, label=label, limit=1):
             raise NotFound(f"No worker carries the label {label!r}.", next="'retoma workers --all' shows them.")
-        return await app.metrics(label)
+        return await app.workers.metrics(label)
 
-    found = door.ask(look).as_seed()
+    found = compat.figures(context.ask(look))
     if as_json:
-        show.print_json(found)
+        output.print_json(found)
     else:
-        show.fields(found)
+        output.fields(found)
 
 
 @click.command()
-@click.option("--older-than", type=values.duration, metavar="TIME", help="Such as 30d (RETOMA_RETENTION_DAYS).")
-def prune(older_than: timedelta | None) -> None:
+@click.option("--older-than", type=params.duration, metavar="TIME", help="Such as 30d (RETOMA_RETENTION_DAYS).")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def prune(older_than: timedelta | None, *, yes: bool) -> None:
     """Remove jobs that ended long ago, with their attempts and checkpoints. How many went is printed."""
-    click.echo(door.ask(lambda app: app.prune(older_than)))
+    if not yes:
+        _confirm_prune(older_than)
+    output.say(context.ask(lambda app: acting.beside(app, "job", None, app.system.prune(older_than))))
+
+
+def somebody_is_here() -> bool:
+    """Whether a person can answer a question."""
+    return sys.stdin.isatty()
+
+
+def _confirm_prune(older_than: timedelta | None) -> None:
+    from retoma.errors import ConfigurationError
+    from retoma.system.settings import Settings
+
+    days = Settings.load().retention_days if older_than is None else older_than / timedelta(days=1)
+    told = f"Jobs and batches that ended more than {days:g} days ago are removed, with their attempts and checkpoints."
+    if not somebody_is_here():
+        raise ConfigurationError(f"{told} Nobody is here to ask.", next="the same with --yes.")
+    output.talk(told)
+    if not click.confirm("Remove them?", err=True):
+        raise ConfigurationError("Nothing was changed.")

@@ -7,18 +7,18 @@ of several who ask for the same, one does it and the others find it done.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
-from retoma import checks
-from retoma.batch import Batch, BatchState, Resumed
-from retoma.batching import BatchOptions, as_json, check, hold, one
-from retoma.commands import Command
-from retoma.errors import BatchConflict
-from retoma.evidence import Explanation
-from retoma.explain import STALLING, explain
+from retoma.commands import operations as operation_commands
+from retoma.commands.batches import BatchOptions, as_json, check, hold, one
+from retoma.errors import BatchConflict, ConfigurationError
+from retoma.model import validation
+from retoma.model.batch import Batch, BatchState, Resumed
 from retoma.store import batches
+from retoma.store.query import Command
+
+_NEEDED = ("name", "max_resumes", "stall_seconds")
 
 
 def resume(id: int, *, epoch: int | None, max_resumes: int | None, by: str) -> Command[Resumed]:
@@ -45,35 +45,49 @@ def resume(id: int, *, epoch: int | None, max_resumes: int | None, by: str) -> C
             code="resume_limit_reached",
             next=f"Find out why it stalls ('retoma batch explain {id}'), then allow more: --max-resumes {limit + 1}.",
         )
-    yield batches.resume(id, epoch=None, max_resumes=max_resumes, by=by)
+    moved: list[tuple[str, bool]] = yield batches.resume(id, epoch=None, max_resumes=max_resumes, by=by)
     taken = 0
     # What merely rested goes on by itself; what hung does not.
     while "stalled" in {held.state, held.was} and (some := (yield batches.take_back(id))):
         taken += len(some)
+    while held.state in {"stalled", "failed"} and (yield batches.wake(id)):
+        pass
     now = yield from one(id)
-    return Resumed(now, changed=True, word="completed" if now.state.ended else "resumed", jobs=taken)
+    word = "no_workers" if moved and not moved[0][1] else "resumed"
+    return Resumed(now, changed=True, word="completed" if now.state.ended else word, jobs=taken)
 
 
-def retry_failed(id: int, *, fingerprint: str | None, cancelled: bool, attempts: int | None) -> Command[Resumed]:
+def retry_failed(
+    id: int, *, fingerprint: str | None, cancelled: bool, attempts: int | None, by: str | None = None
+) -> Command[Resumed]:
     """New attempts for the jobs that failed, and for nothing else."""
-    checks.whole("attempts", attempts, 1, checks.MOST_ATTEMPTS)
-    yield from hold(id)
-    jobs = 0
-    while some := (yield batches.retry_failed(id, fingerprint=fingerprint, cancelled=cancelled, attempts=attempts)):
-        jobs += len(some)
-    word = "retried" if jobs else "nothing_to_retry"
-    return Resumed((yield from one(id)), changed=jobs > 0, word=word, jobs=jobs)
-
-
-def pause(id: int, *, reason: str) -> Command[Batch]:
+    validation.whole("attempts", attempts, 1, validation.MOST_ATTEMPTS)
     held = yield from hold(id)
-    if held.state != "paused" and not (yield batches.pause(id, reason=reason)):
+    if held.operation_id is not None and (yield from operation_commands.one(held.operation_id)).kind == "retry":
+        return Resumed((yield from one(id)), changed=False, word="already_retrying")
+    yield from operation_commands.refuse(id, held.operation_id)
+    asked = {"fingerprint": fingerprint, "cancelled": cancelled, "attempts": attempts}
+    total = held.total or 0
+    wanted = total - held.unfinished if cancelled else held.failures
+    if total > operation_commands.SMALL:
+        if not (yield batches.has(id, ("failed", "cancelled") if cancelled else ("failed",)))[0]:
+            return Resumed((yield from one(id)), changed=False, word="nothing_to_retry")
+        yield batches.reopen(id, by=by)
+    jobs = yield from operation_commands.begin(id, "retry", asked, total=total, wanted=wanted, by=by)
+    now = yield from one(id)
+    changed = jobs > 0 or now.operation_id is not None
+    return Resumed(now, changed=changed, word="retried" if changed else "nothing_to_retry", jobs=jobs)
+
+
+def pause(id: int, *, reason: str, by: str | None = None) -> Command[Batch]:
+    held = yield from hold(id)
+    if held.state != "paused" and not (yield batches.pause(id, reason=reason, by=by)):
         state = held.state if held.sealed else "not sealed yet"
         raise BatchConflict(f"Batch {id} is {state} and cannot be paused.", code="conflict")
     return (yield from one(id))
 
 
-def cancel(id: int, *, reason: str) -> Command[Batch]:
+def cancel(id: int, *, reason: str, by: str | None = None) -> Command[Batch]:
     """Stop it: what waits ends now, what runs is told with the next heartbeat, what is done stays done."""
     held = yield from hold(id)
     if held.state in {"completed", "failed"}:
@@ -82,40 +96,50 @@ def cancel(id: int, *, reason: str) -> Command[Batch]:
             f"Batch {id} is {held.state} since {batch.finished_at:%Y-%m-%d %H:%M:%S} UTC; it cannot be cancelled now.",
             code="already_finished",
         )
-    yield batches.cancel(id, reason=reason)
-    while (yield batches.cancel_jobs(id)):
-        pass
+    if held.state != "cancelled" and held.operation_id is not None:
+        yield from operation_commands.stop(held.operation_id, why="cancelled")
+    yield batches.cancel(id, reason=reason, by=by)
+    now = yield from one(id)
+    if now.operation_id is None:
+        yield from operation_commands.begin(id, "cancel", {}, total=now.total, wanted=now.unfinished, by=by)
     return (yield from one(id))
 
 
-def restart(id: int, *, configuration: Mapping[str, Any] | None) -> Command[Resumed]:
+def restart(id: int, *, configuration: Mapping[str, Any] | None, by: str | None = None) -> Command[Resumed]:
     """Run every job anew, also those that are done: their checkpoints are set aside."""
     held = yield from hold(id)
+    yield from operation_commands.refuse(id, held.operation_id)
     text = None if configuration is None else as_json(configuration, "configuration")
-    if not (yield batches.restarted(id, configuration=text)):
+    if not (yield batches.restarted(id, configuration=text, by=by)):
         raise BatchConflict(
             f"Batch {id} is {held.state}; only one that has ended, and held jobs, can be restarted.",
             code="conflict",
             next=f"Cancel it first, or resume it: 'retoma batch resume {id}' keeps what is done.",
         )
-    jobs, after = 0, 0
-    while some := (yield batches.restart(id, after=after)):
-        jobs, after = jobs + len(some), some[-1]
+    jobs = yield from operation_commands.begin(id, "restart", {}, total=held.total, wanted=held.total or 0, by=by)
     return Resumed((yield from one(id)), changed=True, word="restarted", jobs=jobs)
 
 
-def change(id: int, changes: Mapping[str, Any]) -> Command[Batch]:
-    """Another name, limit, budget or labels for a batch that is there."""
-    yield from hold(id)
-    given = {name: value for name, value in changes.items() if value is not None}
+def change(id: int, changes: Mapping[str, Any], *, epoch: int | None = None, by: str | None = None) -> Command[Batch]:
+    """Another name, limit, budget or labels for a batch that is there. None lifts a limit, where there may be none, and
+    takes all labels away; without anything to change, nothing does.
+    """
+    held = yield from hold(id)
+    if epoch is not None and held.epoch != epoch:
+        raise BatchConflict(f"Batch {id} changed since you looked at it.", code="stale_epoch", next="Look at it again.")
+    given = {name: {} if name == "labels" and value is None else value for name, value in changes.items()}
+    if not given:
+        return (yield from one(id))
+    for name in _NEEDED:
+        if name in given and given[name] is None:
+            raise ConfigurationError(f"A batch needs a value for {name}.", next="Leave it out to keep what is there.")
     checked = {name: value for name, value in given.items() if name not in {"name", "labels"}}
     check(given.get("name", "-"), BatchOptions(**checked))
-    told = as_json(
-        {name: str(value) if isinstance(value, Decimal) else value for name, value in given.items()}, "change"
-    )
+    story = {name: str(value) if isinstance(value, Decimal) else value for name, value in given.items()}
+    told = as_json(story if by is None else {**story, "by": by}, "change")
     if "labels" in given:
         given["labels"] = as_json(given["labels"], "labels")
-    yield batches.change(id, **given, told=told)
+    yield batches.change(id, given, told=told)
     now = yield from one(id)
     if now.state is BatchState.PAUSED and now.reason == "budget" and (now.budget is None or now.budget > now.spent):
         yield batches.resume(id, epoch=None, max_resumes=None, by="budget")
@@ -124,37 +148,3 @@ def change(id: int, changes: Mapping[str, Any]) -> Command[Batch]:
 
 
 # — the watchdog's round —
-
-
-@dataclass(frozen=True, slots=True)
-class Round:
-    """What a round of the watchdog over the batches did."""
-
-    stalled: list[Explanation] = field(default_factory=list)
-    advanced: list[int] = field(default_factory=list)
-    failed: list[int] = field(default_factory=list)
-    expired: list[int] = field(default_factory=list)
-
-
-def look_after() -> Command[Round]:
-    """Call stalled what is stuck, failed what is stuck for good, and end what nobody sealed or stopped half-way."""
-    did = Round()
-    for id in (yield batches.unsealed()):
-        if (yield batches.cancel(id, reason="unsealed")):
-            did.expired.append(id)
-    while (yield batches.cancel_jobs()):
-        pass
-    did.advanced.extend((yield batches.advance()))
-    for id in (yield batches.silent()):
-        for seen in (yield batches.evidence(id)):
-            why = explain(id, seen)
-            if seen.silent and why.verdict in STALLING:
-                cause = as_json({"sentence": why.sentence, "action": why.action, **why.evidence}, "cause")
-                if (
-                    yield batches.stall(
-                        id, epoch=seen.epoch, event_seq=seen.event_seq, verdict=str(why.verdict), cause=cause
-                    )
-                ):
-                    did.stalled.append(why)
-    did.failed.extend((yield batches.give_up()))
-    return did

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -9,8 +10,11 @@ from typing import Any, NoReturn, TypeVar
 
 import orjson
 
-from retoma import checks, commands
-from retoma.batch import (
+from retoma.commands import jobs as job_commands
+from retoma.commands.options import Batching, Enqueueing, refuse_unknown
+from retoma.errors import BatchConflict, ConfigurationError, NotFound
+from retoma.model import validation
+from retoma.model.batch import (
     Batch,
     BatchState,
     Durations,
@@ -20,14 +24,14 @@ from retoma.batch import (
     Progress,
     StepFigures,
 )
-from retoma.commands import Command, Options
-from retoma.errors import BatchConflict, ConfigurationError, NotFound
-from retoma.evidence import Explanation
-from retoma.explain import explain
-from retoma.model import Receipt
-from retoma.pipeline import Pipeline
+from retoma.model.diagnosis import explain, plain
+from retoma.model.evidence import Explanation
+from retoma.model.job import Receipt
+from retoma.run.pipeline import Pipeline, must_be_pipeline
 from retoma.store import batches
 from retoma.store.batches import Hold, NewBatch
+from retoma.store.query import Command
+from retoma.values.text import unstorable_mark
 
 I = TypeVar("I")
 
@@ -54,6 +58,12 @@ class BatchOptions:
     timeout: float | None = None
 
 
+def options_of(said: Batching) -> BatchOptions:
+    """What a caller *said* with a batch."""
+    refuse_unknown(said, Batching, "A batch")
+    return BatchOptions(**said)
+
+
 def create(
     pipeline: Pipeline[I, Any],
     inputs: Iterable[I],
@@ -74,7 +84,9 @@ def open(pipeline: Pipeline[Any, Any], name: str, options: BatchOptions, *, expi
 
 
 def _open(pipeline: Pipeline[Any, Any], name: str, options: BatchOptions, *, expires: float) -> Command[int]:
+    must_be_pipeline(pipeline)
     check(name, options)
+    validation.queue(options.queue, otherwise=pipeline.queue)
     rows: list[int] = yield batches.create(
         NewBatch(
             name=name,
@@ -96,30 +108,41 @@ def _open(pipeline: Pipeline[Any, Any], name: str, options: BatchOptions, *, exp
 
 
 def check(name: str, options: BatchOptions) -> None:
-    if not name.strip() or len(name) > _LONGEST_NAME or "\0" in name:
+    if not name.strip() or len(name) > _LONGEST_NAME or unstorable_mark(name):
         raise ConfigurationError(f"A batch has a name of 1 to {_LONGEST_NAME} characters, not {name[:80]!r}.")
     for what, least in (("max_resumes", 0), ("max_retries", 0), ("at_once", 1)):
-        checks.whole(what, getattr(options, what), least, checks.MOST_ATTEMPTS - 1)
-    if options.queue is not None:
-        checks.name("queue", options.queue)
-    checks.text("correlation_id", options.correlation_id or None)
+        validation.whole(what, getattr(options, what), least, validation.MOST_ATTEMPTS - 1)
+    validation.text("correlation_id", options.correlation_id or None)
     if options.max_failure_rate is not None and not 0 <= options.max_failure_rate <= 1:
         raise ConfigurationError(
             f"max_failure_rate is a part of 1, such as 0.2, and is {options.max_failure_rate:g}.",
             next="0.2 stops the batch when more than one job in five fails.",
         )
-    checks.seconds("stall_seconds", options.stall_seconds)
-    checks.money("budget", options.budget)
+    validation.seconds("stall_seconds", options.stall_seconds)
+    validation.money("budget", options.budget)
 
 
 def as_json(value: Mapping[str, Any], what: str) -> str:
     try:
         text = orjson.dumps(value).decode()
     except (TypeError, ValueError) as error:
-        raise ConfigurationError(f"The {what} of a batch must be JSON: {error}.") from None
+        large = _with_large_numbers(value)
+        if large is None:
+            raise ConfigurationError(f"The {what} of a batch must be JSON: {error}.") from None
+        text = large
     if "\\u0000" in text:
         raise ConfigurationError(f"The {what} of a batch must not hold NUL characters.")
     return text
+
+
+def _with_large_numbers(value: Mapping[str, Any]) -> str | None:
+    """*value* as JSON, whose numbers have no end; None where it would come back as something else."""
+    try:
+        text = json.dumps(value, allow_nan=False, ensure_ascii=False)
+        text.encode()
+    except (TypeError, ValueError, RecursionError):
+        return None
+    return text if json.loads(text) == value else None
 
 
 def fill(
@@ -130,6 +153,7 @@ def fill(
     options: BatchOptions = BatchOptions(),
 ) -> Command[list[Receipt]]:
     """Add jobs to a batch that is still open. The same key in the same batch gives the same job back."""
+    must_be_pipeline(pipeline)
     _check_id(id)
     found: list[batches.Filling] = yield batches.filling(id)
     if not found:
@@ -142,17 +166,16 @@ def fill(
     held = found[0]
     if held.pipeline != pipeline.name:
         raise ConfigurationError(f"Batch {id} is of pipeline {held.pipeline!r}, not {pipeline.name!r}.")
-    retries = options.max_retries
-    how = Options(
-        queue=held.queue,
-        lane=held.lane,
-        priority=options.priority,
-        timeout=options.timeout,
-        attempts=None if retries is None else retries + 1,
-        correlation_id=held.correlation_id,
-        batch_id=id,
-    )
-    return (yield from commands.enqueue(pipeline, inputs, keys, how, notify=lambda _queue: False))
+    how: Enqueueing = {"queue": held.queue, "lane": held.lane}
+    if options.priority is not None:
+        how["priority"] = options.priority
+    if options.timeout is not None:
+        how["timeout"] = options.timeout
+    if options.max_retries is not None:
+        how["attempts"] = options.max_retries + 1
+    if held.correlation_id is not None:
+        how["correlation_id"] = held.correlation_id
+    return (yield from job_commands.enqueue(pipeline, inputs, keys, how, notify=lambda _queue: False, batch_id=id))
 
 
 def seal(id: int, *, expected: int | None) -> Command[Batch]:
@@ -205,7 +228,7 @@ def one(id: int) -> Command[Batch]:
 
 
 def _check_id(id: int) -> None:
-    if not checks.is_id(id):
+    if not validation.is_id(id):
         raise _not_found(id)
 
 
@@ -227,13 +250,13 @@ def page(
     for state in states or ():
         if state not in set(BatchState):
             raise ConfigurationError(f"There is no state {state!r}.", next=f"States are {', '.join(BatchState)}.")
-    checks.page("batches", limit)
+    validation.page("batches", limit)
     rows: list[Batch] = yield batches.page(
         states=states,
         pipeline=pipeline,
         labels=None if labels is None else as_json(labels, "labels"),
         name=name,
-        before=before and min(before, checks.LARGEST_ID),
+        before=before and min(before, validation.LARGEST_ID),
         limit=limit,
     )
     return rows
@@ -272,12 +295,12 @@ def events(id: int, *, after: int, limit: int) -> Command[list[Event]]:
     return rows
 
 
-def explained(id: int) -> Command[Explanation]:
+def explained(id: int, *, words: bool = True) -> Command[Explanation]:
     _check_id(id)
     rows = yield batches.evidence(id)
     if not rows:
         raise _not_found(id)
-    return explain(id, rows[0])
+    return explain(id, rows[0] if words else plain(rows[0]))
 
 
 def plan(id: int, *, configuration: Mapping[str, Any] | None) -> Command[Plan]:
@@ -291,7 +314,8 @@ def plan(id: int, *, configuration: Mapping[str, Any] | None) -> Command[Plan]:
     )
     reruns = found.done if changed else 0
     each = found.seconds_each
-    money_each = batch.spent / found.done if found.done else None
+    # A mean over what is known alone would promise too little.
+    money_each = batch.spent / found.done if found.done and not batch.unpriced else None
     return Plan(
         batch=batch,
         can=can,
@@ -323,6 +347,7 @@ def _resumable(batch: Batch) -> tuple[bool, str | None]:
 
 def hold(id: int) -> Command[Hold]:
     _check_id(id)
+    yield batches.alone(id)
     rows: list[Hold] = yield batches.hold(id)
     if not rows:
         raise _not_found(id)

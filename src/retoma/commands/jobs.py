@@ -2,72 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
-from retoma import checks
-from retoma.codec import codec_of
-from retoma.errors import ConfigurationError, Conflict, KeyTaken, NotFound
-from retoma.model import Attempt, Checkpoint, Job, JobState, Receipt
-from retoma.pipeline import Pipeline
-from retoma.query import Query
-from retoma.store import attempts, batches, calls, checkpoints, jobs, queues, replies, workers
+from retoma.commands.options import Enqueueing, refuse_unknown
+from retoma.errors import CheckpointInvalid, ConfigurationError, Conflict, KeyTaken, NotFound
+from retoma.model import validation
+from retoma.model.ids import JobId
+from retoma.model.job import Attempt, Checkpoint, Job, JobPage, JobState, Receipt, Stood
+from retoma.run.pipeline import Pipeline, must_be_pipeline
+from retoma.store import attempts, checkpoints, jobs, looking, queues
+from retoma.store.looking import Filter, Span
+from retoma.store.query import Command, Query
+from retoma.values.codec import Misfit, codec_of
 
 T = TypeVar("T")
 I = TypeVar("I")
 O = TypeVar("O")
 
-Command = Generator[Query[Any], list[Any], T]
-OnTaken = Literal["return", "raise"]
-
 _AT_A_TIME = 2000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """How jobs are queued, where it differs from their pipeline's own way."""
-
-    queue: str | None = None
-    lane: str | None = None
-    priority: int | None = None
-    run_at: datetime | None = None
-    delay: float = 0.0
-    expires: float | None = None
-    timeout: float | None = None
-    attempts: int | None = None
-    correlation_id: str | Callable[[Any], str | None] | None = None
-    batch_id: int | None = None
-    if_taken: OnTaken = "return"
-
-
-_PLAIN = Options()
-
-
-def options_of(said: Mapping[str, Any]) -> Options:
-    """What a caller *said* of how. Most say nothing, and then there is nothing to look at."""
-    return Options(**said) if said else _PLAIN
-
-
 def enqueue_one(
-    pipeline: Pipeline[I, Any], input: I, key: str | None, options: Options, *, notify: Callable[[str], bool]
+    pipeline: Pipeline[I, Any], input: I, key: str | None, options: Enqueueing, *, notify: Callable[[str], bool]
 ) -> Command[Receipt]:
     """Queue one job; where its key is taken, the job that has it comes back."""
-    if callable(options.correlation_id):
-        options = replace(options, correlation_id=options.correlation_id(input))
     order = _order(pipeline, options)
-    checks.text("key", key)
+    if told := _correlation_ids(options, [input]):
+        order["correlation_id"] = told[0]
+    validation.text("key", key)
     text = pipeline.input.encode(input, what=f"the input of a {pipeline.name!r} job").text
-    if lane := _lane(pipeline, input, options):
-        yield queues.lanes(order["queue"], [lane], at_once=pipeline.lane_at_once)
-    asked = jobs.enqueue_one(order, text, key, lane, notify=notify(order["queue"]))
-    rows: list[Receipt] = yield asked
-    while not rows and key:
-        # Pruned before it was found, the job that had the key leaves it free.
-        rows = (yield jobs.by_keys(order, [key])) or (yield asked)
-    if options.if_taken == "raise":
+    lane, hint = _lane(pipeline, input, options), notify(order["queue"])
+    rows: list[Receipt] = []
+    while not rows:
+        if lane:
+            # Made again as long as it is removed, for it was empty, before the job is in it.
+            yield queues.lanes(order["queue"], [lane], at_once=pipeline.lane_at_once)
+            rows = yield jobs.enqueue(order, [text], [key], [lane], notify=hint)
+        else:
+            rows = yield jobs.enqueue_one(order, text, key, notify=hint)
+        if not rows and key:  # pruned before it is found, the job that has the key leaves it free
+            rows = yield jobs.by_keys(order, [key])
+    if options.get("if_taken") == "raise":
         _refuse_taken(pipeline, [each for each in rows if not each.new])
     return rows[0]
 
@@ -76,18 +53,19 @@ def enqueue(
     pipeline: Pipeline[I, Any],
     inputs: Iterable[I],
     keys: Callable[[I], str | None],
-    options: Options,
+    options: Enqueueing,
     *,
     notify: Callable[[str], bool],
+    batch_id: int | None = None,
 ) -> Command[list[Receipt]]:
     """Queue one job per input, a bounded number per statement; receipts in the order of the inputs."""
-    order = _order(pipeline, options)
+    order = _order(pipeline, options, batch_id=batch_id)
     receipts: list[Receipt] = []
     ours: set[int] = set()
     rest = iter(inputs)
     while some := list(islice(rest, _AT_A_TIME)):
         more = yield from _enqueue_some(pipeline, some, [keys(each) for each in some], order, options, notify)
-        if options.if_taken == "raise":
+        if options.get("if_taken") == "raise":
             ours.update(each.id for each in more if each.new)
             _refuse_taken(pipeline, [each for each in more if each.id not in ours])
         receipts += more
@@ -103,42 +81,53 @@ def _refuse_taken(pipeline: Pipeline[Any, Any], taken: Sequence[Receipt]) -> Non
         )
 
 
-def _check(options: Options) -> None:
-    checks.when(options.run_at, options.delay)
-    checks.seconds("timeout", options.timeout)
-    checks.seconds("expires", options.expires)
-    checks.whole("priority", options.priority, -1000, 1000)
-    checks.whole("attempts", options.attempts, 1, checks.MOST_ATTEMPTS)
-    if options.queue is not None:
-        checks.name("queue", options.queue)
-    if options.if_taken not in ("return", "raise"):
-        raise ConfigurationError(f"if_taken is 'return' or 'raise', not {options.if_taken!r}.")
-    if not callable(options.correlation_id):
-        checks.text("correlation_id", options.correlation_id or None)
+def _check(options: Enqueueing, pipeline: Pipeline[Any, Any]) -> None:
+    refuse_unknown(options, Enqueueing, "An enqueue")
+    validation.when(options.get("run_at"), options.get("delay", 0.0))
+    validation.seconds("timeout", options.get("timeout"))
+    validation.seconds("expires", options.get("expires"))
+    validation.whole("priority", options.get("priority"), -1000, 1000)
+    validation.whole("attempts", options.get("attempts"), 1, validation.MOST_ATTEMPTS)
+    validation.queue(options.get("queue"), otherwise=pipeline.queue)
+    if (said := options.get("if_taken", "return")) not in ("return", "raise"):
+        raise ConfigurationError(f"if_taken is 'return' or 'raise', not {said!r}.")
+    if not callable(shared := options.get("correlation_id")):
+        validation.text("correlation_id", shared or None)
 
 
-def _order(pipeline: Pipeline[Any, Any], options: Options) -> jobs.Order:
-    if options is not _PLAIN:
-        _check(options)
+def _order(pipeline: Pipeline[Any, Any], options: Enqueueing, *, batch_id: int | None = None) -> jobs.Order:
+    must_be_pipeline(pipeline)
+    if options:  # most say nothing
+        _check(options, pipeline)
+    priority, shared = options.get("priority"), options.get("correlation_id")
     return jobs.Order(
         pipeline=pipeline.name,
-        queue=options.queue or pipeline.queue,
-        max_attempts=options.attempts or pipeline.retry.attempts,
-        timeout=options.timeout or pipeline.timeout,
-        priority=pipeline.priority if options.priority is None else options.priority,
-        run_at=options.run_at,
-        delay=options.delay,
-        expires=options.expires or pipeline.expires,
-        correlation_id=None if callable(options.correlation_id) else options.correlation_id,
-        batch_id=options.batch_id,
+        queue=options.get("queue") or pipeline.queue,
+        max_attempts=options.get("attempts") or pipeline.retry.attempts,
+        timeout=options.get("timeout") or pipeline.timeout,
+        priority=pipeline.priority if priority is None else priority,
+        run_at=options.get("run_at"),
+        delay=options.get("delay", 0.0),
+        expires=options.get("expires") or pipeline.expires,
+        correlation_id=None if callable(shared) else shared,
+        batch_id=batch_id,
         traceparent=None,
     )
 
 
-def _lane(pipeline: Pipeline[I, Any], input: I, options: Options) -> str | None:
-    lane = options.lane or (pipeline.lane(input) if pipeline.lane else None)
-    checks.text("lane", lane or None)
+def _lane(pipeline: Pipeline[I, Any], input: I, options: Enqueueing) -> str | None:
+    lane = options.get("lane") or (pipeline.lane(input) if pipeline.lane else None)
+    validation.text("lane", lane or None)
     return lane
+
+
+def _correlation_ids(options: Enqueueing, inputs: Sequence[Any]) -> list[str | None]:
+    """The correlation id of each input, where each has its own."""
+    each_its_own = options.get("correlation_id")
+    told = [each_its_own(each) for each in inputs] if callable(each_its_own) else []
+    for one in told:
+        validation.text("correlation_id", one or None)
+    return told
 
 
 def _enqueue_some(
@@ -146,20 +135,17 @@ def _enqueue_some(
     inputs: Sequence[I],
     keys: Sequence[str | None],
     order: jobs.Order,
-    options: Options,
+    options: Enqueueing,
     notify: Callable[[str], bool],
 ) -> Command[list[Receipt]]:
     for key in keys:
-        checks.text("key", key)
+        validation.text("key", key)
     what = f"the input of a {pipeline.name!r} job"
     texts = [pipeline.input.encode(each, what=what).text for each in inputs]
     lanes = [_lane(pipeline, each, options) for each in inputs]
     if named := sorted({lane for lane in lanes if lane}):
         yield queues.lanes(order["queue"], named, at_once=pipeline.lane_at_once)
-    each_its_own = options.correlation_id if callable(options.correlation_id) else None
-    told = [each_its_own(each) for each in inputs] if each_its_own else ()
-    for one in told:
-        checks.text("correlation_id", one or None)
+    told = _correlation_ids(options, inputs)
     rows: list[Receipt] = yield jobs.enqueue(
         order, texts, keys, lanes, correlation_ids=told, notify=notify(order["queue"])
     )
@@ -189,7 +175,7 @@ def job(id: int) -> Command[Job]:
 
 
 def _check_id(id: int) -> None:
-    if not checks.is_id(id):
+    if not validation.is_id(id):
         raise _not_found(id)
 
 
@@ -206,25 +192,33 @@ def page(
     batch_id: int | None,
     before: int | None,
     limit: int,
-) -> Command[list[Job]]:
+    content: bool = True,
+    looks: int | None = None,
+) -> Command[JobPage]:
+    """Jobs that fit; with so many *looks* perhaps not all that would fit on the page."""
     if state is not None and state not in set(JobState):
         raise ConfigurationError(f"There is no state {state!r}.", next=f"States are {', '.join(JobState)}.")
-    checks.page("jobs", limit)
-    if batch_id is not None and not checks.is_id(batch_id):
-        return []
-    rows: list[Job] = yield jobs.page(
-        state=state and str(state),
-        pipeline=pipeline,
-        queue=queue,
-        key=key,
-        batch_id=batch_id,
-        before=before and min(before, checks.LARGEST_ID),
-        limit=limit,
-    )
-    return rows
+    validation.page("jobs", limit)
+    if batch_id is not None and not validation.is_id(batch_id):
+        return JobPage([], None)
+    wanted = Filter(state=state and str(state), pipeline=pipeline, queue=queue, key=key, batch_id=batch_id)
+    ids: list[int] = []
+    at: int | None = validation.LARGEST_ID if before is None else max(0, min(before, validation.LARGEST_ID))
+    by_kind = looking.knows_kind(wanted)
+    # One more than wanted: it says that there is another page.
+    while at is not None and len(ids) <= limit and looks != 0:
+        (walked,) = yield looking.walk_for(wanted, Span(before=at, limit=limit + 1 - len(ids)))
+        ids, at, looks = ids + walked.ids, walked.stopped, looks and looks - 1
+        if at is not None and len(ids) <= limit and by_kind:
+            by_kind = False
+            (rest,) = yield looking.walk_kind(wanted, Span(before=at, limit=limit + 1 - len(ids)))
+            ids, at = (ids + rest.ids, None) if rest.whole else (ids, at)
+    following = ids[limit - 1] if len(ids) > limit else at
+    return JobPage((yield looking.some(ids[:limit], content=content)), following)
 
 
 def output(pipeline: Pipeline[Any, O], id: int) -> Command[O]:
+    must_be_pipeline(pipeline)
     found = yield from job(id)
     if found.pipeline != pipeline.name:
         raise ConfigurationError(
@@ -233,9 +227,15 @@ def output(pipeline: Pipeline[Any, O], id: int) -> Command[O]:
     if found.output is None:
         raise NotFound(
             f"Job {id} is {found.state} and has no output.",
-            next="Look at its error." if found.state.ended else "Wait for it first: app.wait(id).",
+            next="Look at its error." if found.state.ended else "Wait for it first: app.jobs.wait(id).",
         )
-    return pipeline.output.decode(found.output)
+    try:
+        return pipeline.output.decode(found.output)
+    except Misfit as misfit:
+        raise CheckpointInvalid(
+            f"The output of job {id} is not a {misfit.kind} any more: {misfit}.",
+            next="Put the type back as it was, or restart the job.",
+        ) from None
 
 
 def attempts_of(id: int) -> Command[list[Attempt]]:
@@ -244,9 +244,11 @@ def attempts_of(id: int) -> Command[list[Attempt]]:
     return rows
 
 
-def checkpoints_of(id: int) -> Command[list[Checkpoint]]:
+def checkpoints_of(
+    id: int, *, values: bool = True, after: Stood | None = None, limit: int | None = None
+) -> Command[list[Checkpoint]]:
     yield from job(id)
-    rows: list[Checkpoint] = yield checkpoints.history(id)
+    rows: list[Checkpoint] = yield checkpoints.history(id, values=values, after=after, limit=limit)
     return rows
 
 
@@ -261,7 +263,7 @@ def cancel(id: int, *, reason: str) -> Command[Job]:
 
 def retry(id: int, *, attempts: int | None) -> Command[Job]:
     _check_id(id)
-    checks.whole("attempts", attempts, 1, checks.MOST_ATTEMPTS)
+    validation.whole("attempts", attempts, 1, validation.MOST_ATTEMPTS)
     rows = yield jobs.retry([id], attempts=attempts)
     now = yield from job(id)
     if not rows and now.state is not JobState.QUEUED:
@@ -272,10 +274,10 @@ def retry(id: int, *, attempts: int | None) -> Command[Job]:
     return now
 
 
-def retry_all_failed(*, pipeline: str | None, attempts: int | None) -> Command[list[int]]:
+def retry_all_failed(*, pipeline: str | None, attempts: int | None) -> Command[list[JobId]]:
     """New attempts for every failed job, a bounded number per statement; one that fails again stays so."""
-    checks.whole("attempts", attempts, 1, checks.MOST_ATTEMPTS)
-    again: list[int] = []
+    validation.whole("attempts", attempts, 1, validation.MOST_ATTEMPTS)
+    again: list[JobId] = []
     after = 0
     while some := (yield jobs.failed(pipeline=pipeline, after=after)):
         again += [id for id, _state in (yield jobs.retry(some, attempts=attempts))]
@@ -285,7 +287,7 @@ def retry_all_failed(*, pipeline: str | None, attempts: int | None) -> Command[l
 
 def restart(id: int, *, attempts: int | None) -> Command[Job]:
     """Forget the checkpoints (they are set aside, not deleted) and begin anew."""
-    checks.whole("attempts", attempts, 1, checks.MOST_ATTEMPTS)
+    validation.whole("attempts", attempts, 1, validation.MOST_ATTEMPTS)
     before = yield from job(id)
     if not before.state.ended:
         raise Conflict(f"Job {id} is {before.state}; only an ended job can be restarted.", next="Cancel it first.")
@@ -308,32 +310,15 @@ def signal(id: int, name: str, value: Any) -> Command[bool]:
     return False
 
 
+def weigh_queue(name: str, weight: int) -> Command[None]:
+    validation.whole("weight", weight, 1, 1000)
+    yield queues.weigh(name, weight)
+
+
 def limit_lane(queue: str, lane: str, *, at_once: int | None) -> Command[None]:
     if at_once is not None and at_once < 1:
         raise ConfigurationError(f"A lane must let at least 1 job run, not {at_once}.", next="Pause its queue.")
     yield queues.limit_lane(queue, lane, at_once=at_once)
-
-
-def prune(older_than: timedelta) -> Command[int]:
-    """Remove jobs and batches that ended, and workers that stopped, longer ago than *older_than*; how many went."""
-    seconds = min(older_than.total_seconds(), checks.CENTURY)
-    if seconds < 0:
-        raise ConfigurationError("What is pruned must be older than some time that has passed.")
-    gone = 0
-    while some := (yield from prune_some(seconds)):
-        gone += some
-    return gone
-
-
-def prune_some(older_than: float) -> Command[int]:
-    """A bounded piece of that; 0 when nothing is left."""
-    alone: list[int] = yield jobs.prune(older_than)
-    of_batches: list[tuple[int, str]] = yield batches.prune(older_than)
-    yield replies.prune()
-    answers: list[int] = yield calls.prune(older_than)
-    if not alone and not of_batches and not answers:
-        yield workers.prune(older_than)
-    return len(alone) + len(of_batches) + len(answers)
 
 
 def only(query: Query[T]) -> Command[list[T]]:

@@ -8,12 +8,12 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cronsim import CronSim, CronSimError
 
-from retoma import checks
-from retoma.commands import Command
 from retoma.errors import ConfigurationError, NotFound
-from retoma.model import Due, Schedule
-from retoma.pipeline import Pipeline
+from retoma.model import validation
+from retoma.model.job import Due, Schedule
+from retoma.run.pipeline import Pipeline, must_be_pipeline
 from retoma.store import schedules
+from retoma.store.query import Command
 from retoma.telemetry import emit
 from retoma.telemetry.events import ScheduleUnreadable
 
@@ -26,7 +26,8 @@ def put(
     """A schedule under *name*, or another time and input for the one that is there. One that a program only declares
     stays as a person has changed it.
     """
-    checks.text("schedule name", name)
+    must_be_pipeline(pipeline)
+    validation.text("schedule name", name)
     now: list[datetime] = yield schedules.now()
     yield schedules.put(
         name=name,

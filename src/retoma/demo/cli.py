@@ -8,7 +8,7 @@ import sys
 
 import click
 
-from retoma.cli import show
+from retoma.cli import output
 
 _FEWEST, _MOST, _USUAL = 60, 2000, 240
 
@@ -25,15 +25,15 @@ _FEWEST, _MOST, _USUAL = 60, 2000, 240
 @click.option("--seed", type=int, metavar="S", help="Another number makes other documents.")
 @click.option("--lang", type=click.Choice(["pt", "en"]), help="The language to speak; else that of the environment.")
 @click.option("--keep", is_flag=True, help="Keep the folder with the database and the documents.")
-@show.as_json
+@output.as_json
 def demo(documents: int, seed: int | None, lang: str | None, *, keep: bool, as_json: bool) -> None:
     """Classify some hundred documents, kill a worker, silence the provider, and see the work go on.
 
     Uses a PostgreSQL of its own in a temporary folder, needs no key and no network, asks nothing, and leaves nothing
     running. The exit code is 1 if a document was lost or anything that was done was done again.
     """
-    from retoma.cli.demo_screen import Screen, Words, language_of
     from retoma.demo.samples import SEED
+    from retoma.demo.screen import Screen, Words, language_of
     from retoma.demo.stage import staged
     from retoma.demo.story import play
 

@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from retoma.run import Run
+from retoma.run.run import Run
 
 READ, CLASSIFY, DONE = "read", "classify", "done"
 _ORDER = (READ, CLASSIFY, DONE)

@@ -135,8 +135,8 @@ def weigh(
 
 def accuracy(samples: Sequence[Sample], results: Sequence[Result]) -> tuple[float | None, float | None]:
     """How many of the verdicts are right, and how many would be by letters alone on the same texts."""
-    from retoma.providers.local.accuracy import baseline  # noqa: PLC0415  # numpy, and only at the end
-    from retoma.providers.local.labelled import Labelled  # noqa: PLC0415  # as above
+    from retoma.bench.evaluation.accuracy import baseline  # noqa: PLC0415  # numpy, and only at the end
+    from retoma.bench.evaluation.labelled import Labelled  # noqa: PLC0415  # as above
 
     known = {sample.name: sample for sample in samples}
     judged = [(known[result.code], result) for result in results if result.category is not None]

@@ -17,12 +17,12 @@ from typing import Any
 
 from retoma import Retoma, Settings
 from retoma.demo.diary import CLASSIFY, DONE, NOW, READ, Diary
-from retoma.pipeline import Pipeline
-from retoma.pipelines import classification
+from retoma.pipelines import CLASSIFICATION
 from retoma.providers import Classifier, Extraction, Extractor, Label, ProviderTimeout, Verdict
-from retoma.providers.choose import providers_from
+from retoma.providers.factory import providers_from
 from retoma.providers.local import LocalClassifier, LocalExtractor
-from retoma.run import Run
+from retoma.run.pipeline import Pipeline
+from retoma.run.run import Run
 
 VARIABLE = "RETOMA_DEMO_FOLDER"
 PATIENCE = 9.0
@@ -128,7 +128,7 @@ def program(folder: Path) -> Retoma:
     diary, switches = Diary(folder / "diary.jsonl"), Switches(folder)
     providers = providers_from({"RETOMA_HOME": str(settings.home)})
     providers |= {Extractor: NotedExtractor(diary), Classifier: FaultyClassifier(diary, switches)}
-    pipelines = [noted(each, diary) for each in classification.PIPELINES]
+    pipelines = [noted(each, diary) for each in CLASSIFICATION.load_pipelines()]
     return Retoma(settings=settings, pipelines=pipelines, providers=providers)
 
 

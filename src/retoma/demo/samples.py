@@ -15,8 +15,8 @@ from importlib.resources import files
 from pathlib import Path
 from random import Random
 
-from retoma.providers.local import labelled
-from retoma.providers.local import samples as made
+from retoma.bench.evaluation import labelled
+from retoma.bench.evaluation import samples as made
 
 DEADLY = b"\n% retoma demo: whoever opens this file dies\n"
 """At the end of a PDF. The demo's own reader looks for it, and takes its child process down with it."""

@@ -17,13 +17,14 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from retoma.cli import show
+from retoma.cli import output
 from retoma.cli.batch_view import BarWords
 from retoma.cli.batch_watch import View
+from retoma.values.escaping import visible
 
 if TYPE_CHECKING:
-    from retoma.batch import Progress
     from retoma.demo.oracle import Report
+    from retoma.model.batch import Progress
 
 LANGUAGES = ("en", "pt")
 _REFRESH = 8
@@ -128,6 +129,7 @@ class Screen:
     def _print(self, what: Text, *, mark: Text | None = None, apart: bool = False) -> None:
         """A sentence, with its *mark* before it; *apart* leaves a line free above it."""
         mark = mark or Text(" ")
+        what = Text(visible(what.plain), style=what.style)
         if not self.console.is_terminal:
             # A pipe has no width, and whoever reads it wants whole lines.
             self.console.print(f"  {mark.plain} {what.plain}", soft_wrap=True, markup=False)
@@ -176,7 +178,7 @@ class Screen:
     def close(self, report: Report, *, as_json: bool) -> None:
         """The closing table, and whether every promise was kept."""
         if as_json:
-            show.print_json(report.as_json())
+            output.print_json(report.as_json())
         else:
             self._table(report)
         broken = [name for name, kept in report.checks.items() if not kept]
@@ -189,7 +191,7 @@ class Screen:
 
     def _table(self, report: Report) -> None:
         lines = rows(self.words, report)
-        if not show.in_terminal():
+        if not output.in_terminal():
             sys.stdout.writelines(f"{name}\t{value}\n" for name, value in lines)
             return
         table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
 import signal
@@ -16,11 +17,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from retoma import Retoma, RetomaError, Settings, embedded
+from retoma import Retoma, RetomaError, Settings
 from retoma.demo.diary import Diary
 from retoma.demo.program import VARIABLE, Switches
-from retoma.embedded_home import ALONE, Home, opened
-from retoma.providers.choose import providers_from
+from retoma.isolate import kernel
+from retoma.postgres.embedded import server as embedded_server
+from retoma.postgres.embedded.home import ALONE, Home, opened
+from retoma.providers.factory import providers_from
 
 LEASE = 4.0
 HEARTBEAT = 1.0
@@ -92,10 +95,10 @@ def staged(*, keep: bool = False) -> Iterator[Stage]:
         yield stage
     finally:
         with suppress(RetomaError, OSError):
-            embedded.stop(stage.home)
+            embedded_server.stop(stage.home)
             _wait_for_the_watcher(stage.home)
             if not keep:
-                embedded.remove(stage.home)
+                embedded_server.remove(stage.home)
         if not keep:
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -106,6 +109,14 @@ def _wait_for_the_watcher(home: Path, seconds: float = 10.0) -> None:
     with opened(Home.at(home).watch_lock) as lock:
         while not lock.try_as(ALONE) and time.monotonic() < deadline:
             time.sleep(0.05)
+
+
+def _die_with(demo: int) -> None:
+    """Have the kernel end this worker when the demo ends, also when the demo is killed and can end nobody."""
+    if kernel.LINUX:
+        kernel.signal_at_parents_death(signal.SIGKILL)
+    if os.getppid() != demo:
+        os._exit(1)
 
 
 class Worker:
@@ -124,6 +135,7 @@ class Worker:
                 stderr=log,
                 # Ctrl-C is for the demo, which then ends its workers itself.
                 start_new_session=True,
+                preexec_fn=functools.partial(_die_with, os.getpid()),  # noqa: PLW1509 - it makes system calls only
             )
 
     def __enter__(self) -> Self:

@@ -12,15 +12,17 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from retoma import Job, Retoma, RetomaError
-from retoma.batch import Progress
 from retoma.demo import oracle, samples
 from retoma.demo.oracle import Happened, Report
 from retoma.demo.program import PATIENCE
 from retoma.demo.samples import Fate, Sample
 from retoma.demo.stage import AT_ONCE, LEASE, Stage, Worker
-from retoma.migrate import HEAD
+from retoma.model.batch import Progress
+from retoma.model.ids import BatchId
+from retoma.model.job import AttemptEnding
 from retoma.pipelines.classification.library import Classification
 from retoma.pipelines.classification.model import Result
+from retoma.postgres.migrate import HEAD
 
 STALL_SECONDS = 3.0
 USUAL_STALL_SECONDS = 300.0
@@ -62,7 +64,7 @@ class Scene:
     refused: list[str] = field(default_factory=list)
     workers: dict[str, Worker] = field(default_factory=dict)
     happened: Happened = field(default_factory=Happened)
-    batch_id: int = 0
+    batch_id: BatchId = field(default_factory=lambda: BatchId(0))
     deadline: float = field(default_factory=lambda: time.monotonic() + _LONGEST)
     killed_at: datetime | None = None
     held: list[Job] = field(default_factory=list)
@@ -77,7 +79,7 @@ class Scene:
     async def until(self, ready: Callable[[Progress], Awaitable[bool]]) -> Progress:
         """Watch the batch until it is *ready*; a worker that ends meanwhile, or a batch that does, ends the demo."""
         while True:
-            now = await self.app.progress(self.batch_id)
+            now = await self.app.batches.progress(self.batch_id)
             self.screen.see(now)
             await self._look_after_the_held()
             if await ready(now):
@@ -95,11 +97,13 @@ class Scene:
         """Say when another worker may take what the killed one had in hand."""
         if self.killed_at is None or self.happened.given_back_seconds is not None:
             return
-        jobs = [await self.app.job(job.id) for job in self.held]
+        jobs = [await self.app.jobs.get(job.id) for job in self.held]
         if any(now.state == "running" and now.fence == then.fence for now, then in zip(jobs, self.held, strict=True)):
             return
-        attempts = [each for job in self.held for each in await self.app.attempts(job.id) if each.fence == job.fence]
-        ends = [each.ended_at for each in attempts if each.ending == "lost"]
+        attempts = [
+            each for job in self.held for each in await self.app.jobs.attempts(job.id) if each.fence == job.fence
+        ]
+        ends = [each.ended_at for each in attempts if each.ending == AttemptEnding.LOST]
         told = self.happened
         # What the server was just writing down when the worker died is done, and need not be given back.
         told.held, told.given_back = told.held - (len(attempts) - len(ends)), len(ends)
@@ -126,7 +130,10 @@ async def play(stage: Stage, screen: Screen, *, documents: int, seed: int) -> Re
         with ExitStack() as exits:
             scene = Scene(stage, screen, app, Classification(app), made, exits)
             screen.say(
-                "server", version=(await app.health()).version, seconds=time.monotonic() - began, migrations=int(HEAD)
+                "server",
+                version=(await app.system.health()).version,
+                seconds=time.monotonic() - began,
+                migrations=int(HEAD),
             )
             await _begin(scene, latency)
             with screen.live():
@@ -170,7 +177,7 @@ async def _kill(scene: Scene) -> None:
         return now.done >= _KILL_AT * now.total and bool(await _held_by(scene, victim))
 
     await scene.until(at_work)
-    plan = await app.plan(scene.batch_id)
+    plan = await app.batches.plan(scene.batch_id)
     killed_at = await app.database.now()
     del scene.workers[victim.label]
     victim.kill()
@@ -184,7 +191,7 @@ async def _kill(scene: Scene) -> None:
 
 
 async def _held_by(scene: Scene, worker: Worker) -> list[Job]:
-    running = await scene.app.jobs(state="running", batch_id=scene.batch_id)
+    running = await scene.app.jobs.find(state="running", batch_id=scene.batch_id)
     return [job for job in running if job.worker == worker.label]
 
 
@@ -193,18 +200,18 @@ async def _stall(scene: Scene) -> None:
     app, happened, screen = scene.app, scene.happened, scene.screen
 
     async def half_way(now: Progress) -> bool:
-        held = [await app.job(job.id) for job in scene.held]
+        held = [await app.jobs.get(job.id) for job in scene.held]
         return now.done >= _OUTAGE_AT * now.total and all(job.state.ended for job in held)
 
     await scene.until(half_way)
     # A few seconds, instead of the five minutes of production; only now, for a cold start is no stall.
-    await app.change_batch(scene.batch_id, stall_seconds=STALL_SECONDS)
+    await app.batches.change(scene.batch_id, stall_seconds=STALL_SECONDS)
     scene.stage.switches.outage.touch()
     screen.say("outage", patience=PATIENCE)
     resumed = None
     while resumed is None or not resumed.changed:
         now = await scene.until(_stalled)
-        batch = await app.get_batch(scene.batch_id)
+        batch = await app.batches.get(scene.batch_id)
         if batch.cause is None:
             continue  # a last request was on its way, and the batch moved again by itself
         happened.stalled, happened.cause = happened.stalled + 1, batch.reason
@@ -212,10 +219,10 @@ async def _stall(scene: Scene) -> None:
         screen.say("stalled", done=now.done, total=now.total, key=now.last_key, seconds=silent, limit=STALL_SECONDS)
         screen.say("cause", verdict=batch.reason, evidence=batch.cause)
         screen.say("resume_with", id=scene.batch_id)
-        plan = await app.plan(scene.batch_id)
+        plan = await app.batches.plan(scene.batch_id)
         resumed = await scene.library.resume(scene.batch_id, by="demo")
     scene.stage.switches.outage.unlink()
-    await app.change_batch(scene.batch_id, stall_seconds=USUAL_STALL_SECONDS)
+    await app.batches.change(scene.batch_id, stall_seconds=USUAL_STALL_SECONDS)
     happened.resumed = int(resumed.changed)
     happened.skipped_on_resume = plan.skips
     happened.saved_seconds += plan.seconds_saved
@@ -241,7 +248,7 @@ async def _retry(scene: Scene) -> None:
     """Only what failed is tried again; what the file itself is to blame for fails again, and says why."""
     app, happened, screen = scene.app, scene.happened, scene.screen
     before = Counter(map(oracle.reason_of, await _failed(scene)))
-    now = await app.progress(scene.batch_id)
+    now = await app.batches.progress(scene.batch_id)
     screen.say("completed", done=now.done, total=now.total, seconds=now.elapsed or 0.0, n=before.total())
     screen.say("reasons", reasons=before)
     await screen.pause(_READING_SECONDS)
@@ -261,7 +268,7 @@ async def _failed(scene: Scene) -> list[Result]:
 
 async def _report(scene: Scene, began: float) -> Report:
     for job in scene.held:
-        saved = await scene.app.checkpoints(job.id)
+        saved = await scene.app.jobs.checkpoints(job.id)
         scene.happened.steps_reused += sum(each.fence == job.fence and each.set_aside_at is None for each in saved)
     results = await scene.results()
     right, letters = await asyncio.to_thread(oracle.accuracy, scene.samples, results)
@@ -271,9 +278,9 @@ async def _report(scene: Scene, began: float) -> Report:
         results,
         scene.stage.diary.read(),
         scene.happened,
-        spent=(await scene.app.progress(scene.batch_id)).spent,
+        spent=(await scene.app.batches.progress(scene.batch_id)).spent,
         accuracy=right,
         baseline=letters,
-        breaches=len(await scene.app.verify()),
+        breaches=len(await scene.app.system.verify()),
         seconds=time.monotonic() - began,
     )

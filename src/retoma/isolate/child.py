@@ -1,11 +1,13 @@
-"""What runs inside the child of an isolated function: its limits, the call, and the reply."""
+"""What runs inside the child of an isolated function: the walls first, then call after call, and the replies."""
 
 from __future__ import annotations
 
-import ctypes
+import base64
+import dataclasses
 import faulthandler
 import importlib
 import inspect
+import json
 import math
 import os
 import pickle
@@ -15,40 +17,44 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from multiprocessing import spawn
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Literal
 
-from retoma.isolate.launch import LINUX, memory
+from retoma.errors import Unstorable
+from retoma.isolate import channel, kernel
+from retoma.isolate.layers import REQUIRED
+from retoma.isolate.raised import Told, tell
+from retoma.isolate.sandbox import MEGABYTE, Letter, limit, shut_in
+from retoma.values.annotations import return_annotation
 
-OPEN_FILES = 256
 RESERVE_BYTES = 4_000_000
-MEGABYTE = 1_048_576
+SPARE_BYTES = 64 * MEGABYTE
+"""What a child may use above its limit once the function has ended: to say how."""
+VALUE_BYTES = 128 * MEGABYTE
+_TEXT = 16_000
+_PLAIN = (str, int, bool, bytes, type(None))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
-    """Where a child finds the function: by name, because the module's attribute is the wrapper."""
+@dataclasses.dataclass(frozen=True, slots=True)
+class Given:
+    """Stands for a file among the arguments: the child has it in a folder of its own."""
 
-    module: str
-    name: str
-    main: Mapping[str, str]
-    """How to load the main module, when the function lives there."""
-
-    path: tuple[str, ...]
+    number: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
     """What a child says of a call that did not kill it."""
 
-    kind: Literal["value", "error", "memory", "unsendable", "unprepared"]
-    body: bytes = b""
+    kind: Literal["value", "error", "exit", "memory", "unsendable", "unprepared", "unconfined"]
+    number: str = ""
+    """Of the call, as the parent gave it."""
     text: str = ""
+    error: Told | None = None
+    code: int | None = None
+    """With which it wanted to exit."""
     peak_megabytes: float | None = None
     worn: bool = False
     """The child kept so much memory that the next call would have less than a quarter of what it may use."""
@@ -57,34 +63,78 @@ class Reply:
 inside = False
 """Whether this process is a child: an isolated function that calls another runs it right here."""
 
-_line: Connection
-_allowance = 0
-_megabytes = 0
+_out = -1
+_saying = threading.Lock()
 
 
-def confine(line: Connection, parent: int, megabytes: int) -> None:
-    """Make this process harmless, before it has seen any input."""
-    global inside, _line, _allowance, _megabytes  # noqa: PLW0603  # one child, one state
-    die_with(parent)
+def main(reads: int, writes: int) -> None:
+    """Live as a child: be told how, shut oneself in, and answer calls until the parent hangs up."""
+    global inside, _out  # noqa: PLW0603  # one child, one state
+    _out = writes
+    letter = Letter(**json.loads(_next(reads, channel.LETTER)))
+    missing = begin(letter)
+    inside = True
+    sys.path[:] = letter.path
+    say(channel.READY, json.dumps(missing).encode())
+    gauge = Gauge(letter.megabytes)
+    while True:
+        call = json.loads(_next(reads, channel.CALL))
+        arguments = _next(reads, channel.ARGUMENTS)
+        if letter.sandbox == "require" and (lacking := sorted(set(missing) & set(REQUIRED))):
+            reasons = ", ".join(f"{each} ({missing[each]})" for each in lacking)
+            reply = Reply(kind="unconfined", text=reasons)
+        else:
+            reply = perform(letter, gauge, call, arguments)
+        say(channel.REPLY, json.dumps(dataclasses.asdict(reply) | {"number": call["number"]}).encode())
+
+
+def say(kind: bytes, body: bytes = b"") -> None:
+    with _saying:
+        channel.send(_out, kind, body)
+
+
+def note(value: Any) -> None:
+    """Tell the parent where the function is, in a few plain words: known also when the child dies. Outside of a child
+    it does nothing.
+    """
+    if inside:
+        say(channel.NOTE, json.dumps(value).encode()[: channel.NOTE_BYTES])
+
+
+def _next(reads: int, wanted: bytes) -> bytes:
+    found = channel.receive(reads)
+    if found is None:
+        os._exit(0)
+    assert found[0] == wanted
+    return found[1]
+
+
+def begin(letter: Letter) -> dict[str, str]:
+    """Make this process harmless, before it has seen any input; what could not be done."""
+    die_with(letter.parent)
     # A service manager sends SIGTERM to every process of a service; the worker then finishes its jobs, and
     # needs its children. Not SIG_IGN, which the programs that the function starts would inherit.
     signal.signal(signal.SIGTERM, lambda *_: None)
     with suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("800")  # when the machine is full: me first
-    limit(resource.RLIMIT_CORE, 0)
-    limit(resource.RLIMIT_NOFILE, OPEN_FILES)
     faulthandler.enable(file=2)
     faulthandler.register(signal.SIGXCPU, file=2, chain=True)
-    _line, _megabytes, inside = line, megabytes, True
-    _allowance = address_space() + megabytes * MEGABYTE
-    _line.send_bytes(b"ready")
+    Gauge.open()
+    if letter.sandbox == "off" or not kernel.LINUX:
+        limit(resource.RLIMIT_CORE, 0)
+        why = "switched off" if letter.sandbox == "off" else "only Linux has it"
+        missing = {str(each): why for each in REQUIRED}
+    else:
+        missing = shut_in(letter)
+    die_with(letter.parent)  # the kernel forgets it with a change of user
+    return missing
 
 
 def die_with(parent: int) -> None:
     """Let the kernel kill this process when *parent* dies; where it cannot, look for it every second."""
-    if LINUX:
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
-    else:
+    if kernel.LINUX:
+        kernel.signal_at_parents_death(signal.SIGKILL)
+    elif threading.active_count() == 1:
         threading.Thread(target=watch, args=(parent,), daemon=True).start()
     if os.getppid() != parent:  # it died before we had asked
         os._exit(1)
@@ -96,100 +146,144 @@ def watch(parent: int) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def perform(target: Target, arguments: bytes, seconds: float) -> Reply:
+class Gauge:
+    """How much memory this process uses and may use. Its files are open from the start: later none can be opened."""
+
+    _status = _refs = -1
+
+    def __init__(self, megabytes: int) -> None:
+        self._megabytes = megabytes
+        self._allowance = self.addresses() + megabytes * MEGABYTE
+
+    @classmethod
+    def open(cls) -> None:
+        with suppress(OSError):
+            cls._status = os.open("/proc/self/status", os.O_RDONLY)
+            cls._refs = os.open("/proc/self/clear_refs", os.O_WRONLY)
+
+    def read(self, field: bytes) -> float | None:
+        """A line of the status file, in MB; nothing where the system does not tell."""
+        with suppress(OSError, ValueError, IndexError):
+            found = os.pread(self._status, 8_192, 0)
+            return int(found.split(b"\n" + field + b":", 1)[1].split(None, 1)[0]) / 1_024
+        return None
+
+    def addresses(self) -> int:
+        """Bytes of addresses in use, which is what RLIMIT_AS counts; 0 where the system does not tell."""
+        return int((self.read(b"VmSize") or 0) * MEGABYTE)
+
+    def forgive(self, addresses: int) -> None:
+        """Libraries are not the input's fault."""
+        self._allowance += max(0, addresses)
+
+    def forget_peak(self) -> None:
+        with suppress(OSError):
+            os.write(self._refs, b"5")
+
+    def limit(self) -> None:
+        if kernel.LINUX:
+            limit(resource.RLIMIT_AS, self._allowance, hard=self._allowance + SPARE_BYTES)
+
+    @property
+    def worn(self) -> bool:
+        return self.addresses() > self._allowance - self._megabytes * MEGABYTE // 4
+
+
+def perform(letter: Letter, gauge: Gauge, call: dict[str, Any], arguments: bytes) -> Reply:
     """Run the function under its limits; whatever it does short of dying comes back as a Reply."""
-    global _allowance  # noqa: PLW0603  # one child, one state
     try:
-        before = address_space()
-        function = locate(target)
-        _allowance += max(0, address_space() - before)  # libraries are not the input's fault
+        before = gauge.addresses()
+        function = locate(letter, call["name"])
+        annotation = return_annotation(function)
+        gauge.forgive(gauge.addresses() - before)
+        files = [letter.given / each for each in call["files"]]
         args, kwargs = pickle.loads(arguments)  # noqa: S301  # from our own parent
+        args = [_found(each, files) for each in args]
+        kwargs = {name: _found(each, files) for name, each in kwargs.items()}
     except BaseException as error:  # noqa: BLE001  # a child that dies of it says less
-        return Reply(kind="unprepared", body=encode(error), text=traceback.format_exc())
-    with suppress(OSError):
-        Path("/proc/self/clear_refs").write_text("5")  # the peak of this call, not of those before
-    _line.send_bytes(b"begun")
-    reply = attempt(function, args, kwargs, seconds)
-    return replace(
-        reply,
-        peak_megabytes=memory("/proc/self/status", "VmHWM"),
-        worn=reply.kind == "memory" or address_space() > _allowance - _megabytes * MEGABYTE // 4,
-    )
+        return Reply(kind="unprepared", error=tell(error), text=told())
+    gauge.forget_peak()  # the peak of this call, not of those before
+    say(channel.BEGUN, call["number"].encode())
+    reply = attempt(gauge, function, annotation, args, kwargs, call["seconds"])
+    return dataclasses.replace(reply, peak_megabytes=gauge.read(b"VmHWM"), worn=reply.kind == "memory" or gauge.worn)
 
 
-def locate(target: Target) -> Callable[..., Any]:
-    sys.path[:] = target.path
-    if target.module == "__main__":
-        spawn.prepare(target.main)
-    from retoma.isolate.function import Isolated  # noqa: PLC0415  # which imports this module
-
-    found = getattr(importlib.import_module(target.module), target.name)
-    wrapper = inspect.unwrap(found, stop=lambda each: isinstance(each, Isolated))
-    return wrapper.function if isinstance(wrapper, Isolated) else found
+def _found(argument: Any, files: list[Path]) -> Any:
+    return files[argument.number] if isinstance(argument, Given) else argument
 
 
-def attempt(function: Callable[..., Any], args: Any, kwargs: Any, seconds: float) -> Reply:
-    """Call the function and say how it went."""
-    returned = value = None
+def locate(letter: Letter, name: str) -> Callable[..., Any]:
+    if letter.module == "__main__" and "__mp_main__" not in sys.modules:
+        from multiprocessing import spawn  # noqa: PLC0415  # for scripts alone
+
+        spawn.prepare(letter.main)
+    found: Callable[..., Any] = getattr(importlib.import_module(letter.module), name)
+    # Nobody has wrapped it, as long as nobody has loaded the wrapper.
+    if wrapping := sys.modules.get("retoma.isolate.function"):
+        wrapper = inspect.unwrap(found, stop=lambda each: isinstance(each, wrapping.Isolated))
+        found = wrapper.function if isinstance(wrapper, wrapping.Isolated) else found
+    return found
+
+
+def attempt(
+    gauge: Gauge, function: Callable[..., Any], annotation: Any, args: Any, kwargs: Any, seconds: float
+) -> Reply:
+    """Call the function and say how it went; its value goes ahead of the reply."""
+    returned = False
     used = time.process_time()
     reserve = bytearray(RESERVE_BYTES)
     # Processor time runs as many times faster as there are cores. The parent's clock decides; this
     # is for the day when the parent is frozen.
     limit(resource.RLIMIT_CPU, math.ceil(used + seconds * (os.cpu_count() or 1)) + 5)
-    if LINUX:
-        limit(resource.RLIMIT_AS, _allowance)
+    gauge.limit()
     try:
         try:
             value = function(*args, **kwargs)
             returned = True
-            return Reply(kind="value", body=pickle.dumps(value))
+            body = encoded(value, annotation)
         finally:
             del reserve  # lifting the limit takes memory, and there may be none left
             limit(resource.RLIMIT_AS, resource.RLIM_INFINITY)
             limit(resource.RLIMIT_CPU, resource.RLIM_INFINITY)
+        say(channel.VALUE, body)
+        return Reply(kind="value")
     except MemoryError:
-        return Reply(kind="memory", text=traceback.format_exc())
-    except BaseException as error:  # noqa: BLE001  # SystemExit too: the parent decides what it means
+        return Reply(kind="memory", text=told())
+    except SystemExit as error:
+        code = error.code if isinstance(error.code, int) else int(error.code is not None)
+        return Reply(kind="exit", code=code, text=repr(error.code)[:200])
+    except BaseException as error:  # noqa: BLE001  # the parent decides what it means
         if returned:
-            return Reply(kind="unsendable", text=f"{type(value).__qualname__}: {error}")
-        return Reply(kind="error", body=encode(error), text=traceback.format_exc())
+            return Reply(kind="unsendable", text=error.message if isinstance(error, Unstorable) else repr(error)[:500])
+        return Reply(kind="error", error=tell(error), text=told())
 
 
-def encode(error: BaseException) -> bytes:
-    """*error* as bytes that are known to come back; nothing when no way was found."""
-    for form in (error, Rebuilt(error)):
-        with suppress(Exception):
-            body = pickle.dumps(form)
-            pickle.loads(body)  # noqa: S301  # our own, to see whether it can
-            return body
-    return b""
+def encoded(value: Any, annotation: Any) -> bytes:
+    """*value* as JSON from which its annotation makes it again."""
+    if type(value) is annotation and (dataclasses.is_dataclass(annotation) or annotation in _PLAIN):
+        # Most of what readers return; the codec, which knows all else, takes a child a quarter of a second to load.
+        with suppress(TypeError, ValueError):  # not so plain inside: not a number, half a character, a date
+            return _sized(json.dumps(value, default=_plain, ensure_ascii=False, allow_nan=False).encode())
+    from retoma.values.codec import codec_of  # noqa: PLC0415  # as said
+
+    found = codec_of(annotation).encode(value, what="what it returned", limit=VALUE_BYTES)
+    return found.text.encode()
 
 
-class Rebuilt:
-    """An error whose __init__ asks for more than its args; it is made again without calling it."""
-
-    def __init__(self, error: BaseException) -> None:
-        self._error = error
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return rebuild, (type(self._error), self._error.args, self._error.__dict__)
+def _sized(body: bytes) -> bytes:
+    if len(body) > VALUE_BYTES:
+        raise Unstorable(f"It takes {len(body):,} bytes, and {VALUE_BYTES:,} is the limit.")
+    return body
 
 
-def rebuild(kind: type[BaseException], args: tuple[Any, ...], state: dict[str, Any]) -> BaseException:
-    error = kind.__new__(kind, *args)
-    error.__dict__.update(state)
-    return error
+def _plain(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return base64.urlsafe_b64encode(value).decode()
+    if dataclasses.is_dataclass(value):
+        return {each.name: getattr(value, each.name) for each in dataclasses.fields(value)}
+    raise TypeError
 
 
-def limit(which: int, amount: int) -> None:
-    """Set the soft limit; the hard one stays, for the next call may need more."""
-    _, hard = resource.getrlimit(which)
-    if hard != resource.RLIM_INFINITY:
-        amount = hard if amount == resource.RLIM_INFINITY else min(amount, hard)
-    with suppress(ValueError, OSError):
-        resource.setrlimit(which, (amount, hard))
-
-
-def address_space() -> int:
-    """Bytes of addresses in use, which is what RLIMIT_AS counts; 0 where the system does not tell."""
-    return int((memory("/proc/self/status", "VmSize") or 0) * MEGABYTE)
+def told() -> str:
+    """The traceback of what is being handled, its end if it is long."""
+    return traceback.format_exc()[-_TEXT:]

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import pickle
+import json
 import re
 import signal
-from concurrent.futures import Future
+import time
+from concurrent.futures import CancelledError, Future, InvalidStateError  # its executors break when a child dies
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-
-from pebble import ProcessFuture
 
 from retoma.errors import (
     ConfigurationError,
@@ -21,27 +20,85 @@ from retoma.errors import (
     IsolatedTimeout,
     Unstorable,
 )
-from retoma.isolate.child import Reply, Target
+from retoma.isolate.channel import Garbled
+from retoma.isolate.child import Reply
+from retoma.isolate.raised import rebuild
+from retoma.values.codec import Codec, Misfit, codec_of
 
 NO_MEMORY = re.compile(
     r"bad_alloc|memory allocation of \d+ bytes failed|out of memory|cannot allocate memory", re.IGNORECASE
 )
 UNHARMED = "The worker and the other calls are unharmed."
+SHUT_IN = (
+    "A child opens only files that are given to it as a pathlib.Path, and writes only into its own folder "
+    "(tempfile finds it). RETOMA_SANDBOX_READ names further places that it may read."
+)
+_REPLY = codec_of(Reply)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+VALUES = 4_000_000
+"""How many values one answer may be made of; each takes a hundred bytes here."""
+
+KEYS = 500_000
+"""How many keys of dictionaries; each that does not fit takes a kilobyte to tell."""
+
+
+class Wait(Future[Any]):
+    """A future that can be given up also while its call runs."""
+
+    given_up = False
+
+    def cancel(self) -> bool:
+        if super().cancel():
+            return True
+        with suppress(InvalidStateError):
+            self.set_exception(CancelledError())
+            self.given_up = True
+        return self.given_up
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """Where a child finds the function: by name, because the module's attribute is the wrapper."""
+
+    module: str
+    name: str
+    main: dict[str, str]
+    """How to load the main module, when the function lives there."""
+    path: tuple[str, ...]
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
 class Call:
-    """One call, as it was asked."""
+    """One call, as it was asked, and how far it has come."""
 
     target: Target
+    codec: Codec[Any]
     arguments: bytes
+    files: tuple[Path, ...]
     seconds: float
     megabytes: int
-    future: Future[Any] = field(default_factory=ProcessFuture)  # unlike others, cancellable while it runs
+    alone: bool = False
+    future: Wait = field(default_factory=Wait)
+    last: bytes = b""
+    began: float | None = None
+    ended: float | None = None
 
     @property
     def name(self) -> str:
         return f"{self.target.module}.{self.target.name}"
+
+    @property
+    def note(self) -> Any:
+        """The last note of the function, as a child has sent it: to be looked at before it is believed."""
+        with suppress(ValueError, RecursionError):
+            return json.loads(self.last)
+        return None
+
+    @property
+    def worked(self) -> float:
+        """For how many seconds the function has run, or ran."""
+        return 0.0 if self.began is None else (self.ended or time.monotonic()) - self.began
 
 
 @dataclass(slots=True, kw_only=True)
@@ -56,6 +113,10 @@ class Sighting:
     exit_code: int | None = None
     peak_megabytes: float | None = None
     tail: str = ""
+    number: str = ""
+    """Of the call, as only this child was told."""
+    notes: int = 0
+    value: bytes | None = None
 
     @property
     def signal(self) -> int | None:
@@ -89,22 +150,52 @@ class Sighting:
         }
 
 
-def value_of(call: Call, reply: Reply, tail: str) -> Any:
-    """What the function returned; raises what it raised."""
-    if reply.kind == "value":
-        try:
-            return pickle.loads(reply.body)  # noqa: S301  # from our own child, as everything pebble brings
-        except Exception as error:
-            raise unsendable(call, f"{type(error).__qualname__}: {error}") from error
-    failure = failure_of(call, reply, tail)
-    failure.add_note(f"In the child:\n{reply.text}")
-    raise failure
+def read_reply(body: bytes) -> Reply:
+    """The reply that a child has sent; raises Garbled when it is none."""
+    try:
+        reply: Reply = _REPLY.decode(body.decode(), untrusted=True)
+    except (Misfit, UnicodeDecodeError) as error:
+        raise Garbled("a reply of another shape") from error
+    return reply
+
+
+def decoded(call: Call, value: bytes | None) -> Any:
+    """The value that its annotation makes of what the child has sent; raises Garbled when it makes none."""
+    if value is None:
+        raise Garbled("a value that did not come")
+    if value.count(b",") + value.count(b"[") + value.count(b"{") > VALUES:
+        raise Garbled(f"more than {VALUES:,} values")
+    if value.count(b'":') > KEYS:
+        raise Garbled(f"more than {KEYS:,} keys")
+    try:
+        return call.codec.decode(value.decode(), untrusted=True)
+    except Misfit as misfit:
+        raise Garbled(f"a value that its annotation does not allow ({misfit})") from misfit
+    except UnicodeDecodeError as error:
+        raise Garbled("bytes that are no text") from error
+
+
+def garbled(call: Call, what: object, tail: str) -> IsolatedFailure:
+    return IsolatedFailure(
+        f"The child of {call.name} answered with {what}; the answer was not read.",
+        next=f"{UNHARMED} Return what the annotation says. If it does, what it has read may have taken it over.",
+        stderr_tail=tail,
+    )
 
 
 def failure_of(call: Call, reply: Reply, tail: str) -> Exception:
+    """What to raise for a call that returned nothing, with what the child said of it."""
+    failure = _failure_of(call, reply, tail)
+    failure.add_note(f"In the child:\n{reply.text}")
+    if isinstance(failure, PermissionError):
+        failure.add_note(SHUT_IN)
+    return failure
+
+
+def _failure_of(call: Call, reply: Reply, tail: str) -> Exception:
     match reply.kind:
         case "unsendable":
-            return unsendable(call, reply.text)
+            return unsendable(call, reply.text.removeprefix("Cannot save what it returned: ").removesuffix("."))
         case "memory":
             used = peak(reply.peak_megabytes)
             return IsolatedMemory(
@@ -116,8 +207,20 @@ def failure_of(call: Call, reply: Reply, tail: str) -> Exception:
         case "unprepared":
             return ConfigurationError(
                 f"A child could not load {call.name}: {last_line(reply.text)}.",
-                next="Children see no secrets and no DATABASE_URL: keep isolated functions in a module that "
-                "can be imported without them.",
+                next="Children see no secrets, no DATABASE_URL and no files but modules: keep isolated functions in a "
+                "module that can be imported without them. RETOMA_SANDBOX_READ names further places to read.",
+            )
+        case "unconfined":
+            return ConfigurationError(
+                f"A child for {call.name} could not be shut in: {reply.text}. RETOMA_SANDBOX=require asks for it.",
+                next="'retoma doctor' says what this machine lacks; RETOMA_SANDBOX=auto does without.",
+            )
+        case "exit":
+            return IsolatedCrash(
+                f"{call.name} left its child by sys.exit({reply.text}).",
+                next=f"{UNHARMED} Let the function return or raise instead.",
+                exit_code=reply.code,
+                stderr_tail=tail,
             )
         case _:
             return raised(call, reply, tail)
@@ -125,19 +228,8 @@ def failure_of(call: Call, reply: Reply, tail: str) -> Exception:
 
 def raised(call: Call, reply: Reply, tail: str) -> Exception:
     """The error of the function as itself, if it could travel and may be raised here."""
-    with suppress(Exception):
-        error = pickle.loads(reply.body)  # noqa: S301  # as above
-        if isinstance(error, Exception) and not isinstance(error, StopIteration):  # futures refuse that one
-            return error
-        if isinstance(error, SystemExit):
-            code = error.code if isinstance(error.code, int) else int(error.code is not None)
-            return IsolatedCrash(
-                f"{call.name} left its child by sys.exit({error.code!r}).",
-                next=f"{UNHARMED} Let the function return or raise instead.",
-                exit_code=code,
-                stderr_tail=tail,
-            )
-    return IsolatedFailure(
+    error = rebuild(reply.error) if reply.error is not None else None
+    return error or IsolatedFailure(
         f"{call.name} raised {last_line(reply.text)}.",
         next="The error itself could not be brought here; its traceback is in the notes.",
         stderr_tail=tail,
@@ -147,7 +239,8 @@ def raised(call: Call, reply: Reply, tail: str) -> Exception:
 def unsendable(call: Call, reason: str) -> Unstorable:
     return Unstorable(
         f"{call.name} returned a value that cannot leave its child: {reason}.",
-        next="Return plain data: text, bytes, numbers, lists, dictionaries, dataclasses.",
+        next="Return plain data (text, bytes, numbers, lists, dictionaries, dataclasses), and annotate the function "
+        "with what it returns: it travels as JSON.",
     )
 
 

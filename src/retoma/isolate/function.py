@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import inspect
 import pickle
 import sys
 from collections.abc import Callable
-from concurrent.futures import Future  # as a type; its executors break when a child dies
 from pathlib import Path
-from typing import Any, Generic, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 from retoma.errors import ConfigurationError, Unstorable
 from retoma.isolate import child
-from retoma.isolate.child import Target
-from retoma.isolate.ending import Call
-from retoma.isolate.pool import submit
+from retoma.isolate.child import Given
+from retoma.values.annotations import return_annotation
+
+if TYPE_CHECKING:
+    from retoma.isolate.ending import Call, Target
+
+# What only a parent needs is imported where it is used: it would take each child half a second to load.
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -29,8 +31,9 @@ def isolated(*, seconds: float = 120, megabytes: int = 1024) -> Callable[[Callab
     space on top of what the interpreter and the function's own module take once loaded: what the call itself
     may add. Libraries reserve more than they touch, so be generous (OCR: 2,000 to 3,000).
 
-    A child is launched without the secrets of its parent, yet it runs as the same user: this guards against
-    accidents, not against code that means harm. On macOS the memory is not limited.
+    An argument that is a ``Path`` of a file is given to the child, to read; what it returns comes back as JSON by its
+    annotation. All else of this machine is shut to it, as far as the kernel can (docs/guides/isolate.md). On macOS
+    the memory is not limited, and nothing is shut.
     """
     if seconds <= 0 or megabytes <= 0:
         raise ConfigurationError(
@@ -46,11 +49,13 @@ class Isolated(Generic[P, T]):
     __name__: str
     __qualname__: str
 
-    def __init__(self, function: Callable[P, T], *, seconds: float, megabytes: int) -> None:
+    def __init__(self, function: Callable[P, T], *, seconds: float, megabytes: int, alone: bool = False) -> None:
+        """*alone*: each call has a child that ends with it."""
         functools.update_wrapper(self, function)
         self.function = function
         self.seconds = seconds
         self.megabytes = megabytes
+        self.alone = alone
         if reason := unreachable(function):
             raise ConfigurationError(
                 f"{getattr(function, '__qualname__', function)} cannot be isolated: {reason}, and a child "
@@ -61,26 +66,34 @@ class Isolated(Generic[P, T]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T:
         if child.inside:
             return self.function(*args, **kwargs)
-        future = self._ask(args, kwargs)
+        future = self.ask(*args, **kwargs).future
         try:
-            return future.result()
+            value: T = future.result()
         except BaseException:  # Ctrl-C: nobody waits for the child any more
             future.cancel()
             raise
+        return value
 
     async def run(self, *args: P.args, **kwargs: P.kwargs) -> T:
         """Run it without blocking the loop; cancelling the wait kills the child."""
         if child.inside:
             return self.function(*args, **kwargs)
-        return await asyncio.wrap_future(self._ask(args, kwargs))
+        import asyncio  # noqa: PLC0415
 
-    def __reduce__(self) -> str:
-        return self.__qualname__
+        value: T = await asyncio.wrap_future(self.ask(*args, **kwargs).future)
+        return value
 
-    def _ask(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Future[T]:
+    def ask(self, *args: P.args, **kwargs: P.kwargs) -> Call:
+        """Have it run in a child; the call that comes back also tells how far it has come."""
+        from retoma.isolate.ending import Call  # noqa: PLC0415
+        from retoma.isolate.pool import submit  # noqa: PLC0415
+        from retoma.values.codec import codec_of  # noqa: PLC0415
+
+        files: list[Path] = []
+        told = [_given(each, files) for each in args], {name: _given(each, files) for name, each in kwargs.items()}
         try:
-            # Here and not in pebble's thread, where a failure would have no caller to tell.
-            arguments = pickle.dumps((args, kwargs))
+            # Here and not in the thread that keeps the child, where a failure would have no caller to tell.
+            arguments = pickle.dumps(told)
         except Exception as error:
             raise Unstorable(
                 f"An argument of {self.__qualname__} cannot be sent to its child: {error}.",
@@ -88,12 +101,26 @@ class Isolated(Generic[P, T]):
             ) from error
         call = Call(
             target=target_of(self.function),
+            codec=codec_of(return_annotation(self.function)),
             arguments=arguments,
+            files=tuple(files),
             seconds=self.seconds,
             megabytes=self.megabytes,
+            alone=self.alone,
         )
         submit(call)
-        return call.future
+        return call
+
+    def __reduce__(self) -> str:
+        return self.__qualname__
+
+
+def _given(argument: Any, files: list[Path]) -> Any:
+    """A mark in the place of a file, which is added to *files*."""
+    if not isinstance(argument, Path) or not argument.is_file():
+        return argument
+    files.append(argument.absolute())
+    return Given(len(files) - 1)
 
 
 def unreachable(function: Callable[..., Any]) -> str:
@@ -108,8 +135,11 @@ def unreachable(function: Callable[..., Any]) -> str:
 
 
 def target_of(function: Callable[..., Any]) -> Target:
+    from retoma.isolate.ending import Target  # noqa: PLC0415
+
     main = main_module() if function.__module__ == "__main__" else {}
-    return Target(module=function.__module__, name=function.__qualname__, main=main, path=tuple(sys.path))
+    path = tuple(str(Path(each).absolute()) for each in sys.path)  # an empty one is where we stand
+    return Target(module=function.__module__, name=function.__qualname__, main=main, path=path)
 
 
 def main_module() -> dict[str, str]:

@@ -1,118 +1,156 @@
-"""How the child of an isolated function is launched: with its pipes, and nothing else of ours."""
+"""How the child of an isolated function is launched: with its pipes and its folder, and nothing else of ours."""
 
 from __future__ import annotations
 
 import fcntl
-import io
+import json
 import os
 import re
 import resource
+import shutil
+import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
-from contextlib import suppress
-from multiprocessing import get_context, popen_spawn_posix, reduction, spawn, util
-from multiprocessing.context import SpawnProcess, set_spawning_popen
-from multiprocessing.process import BaseProcess
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import asdict
+from functools import cache
 from pathlib import Path
-from typing import Any
 
-LINUX = sys.platform == "linux"
+from retoma.isolate import kernel, places
+from retoma.isolate.channel import LETTER, Line
+from retoma.isolate.groups import Groups
+from retoma.isolate.kernel import LINUX
+from retoma.isolate.layers import Layer
+from retoma.isolate.policy import Policy, environment_of
+from retoma.isolate.sandbox import Letter
+from retoma.system import tempfiles
+
 TAIL_BYTES = 2_048
-
-SECRET_NAME = re.compile(
-    r"^(PG|RETOMA_)|DATABASE_URL|PASSWORD|PASSWD|PASSPHRASE|SECRET|CREDENTIAL|CONNECTION_STRING|DSN$"
-    r"|TOKENS?(_|$)|(^|_)(API)?KEYS?(_|$)",
-    re.IGNORECASE,
+NOBODY = 65_534
+_PROGRAM = (
+    "import sys; sys.path.insert(0, sys.argv[1]); from retoma.isolate.child import main; "
+    "main(int(sys.argv[2]), int(sys.argv[3]))"
 )
-SECRET_VALUE = re.compile(r"://[^/@\s]*:[^/@\s]+@")  # an address with a password in it
+_ROOT = str(Path(__file__).parents[2])
+
+groups = Groups()
 
 
-def clean_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """What of *environment* a child may see: no database, no settings of ours, nothing like a secret."""
-    kept = {
-        name: value
-        for name, value in environment.items()
-        if not SECRET_NAME.search(name) and not SECRET_VALUE.search(value)
-    }
-    # The memory limit counts reserved addresses: each malloc arena reserves 64 MB and each
-    # BLAS thread more, so that a machine with many cores would use up the limit on nothing.
-    for name in ("OMP_NUM_THREADS", "OMP_THREAD_LIMIT", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-        kept.setdefault(name, "1")
-    kept.setdefault("MALLOC_ARENA_MAX", "2")
-    return kept
+class Child:
+    """A child, with its line, its folder, its log and its peak of memory."""
 
+    def __init__(self, letter: Letter, policy: Policy, *, most: int) -> None:
+        """Raises OSError when this machine has no room for another process now. *letter* lacks its folder."""
+        with ExitStack() as undo:
+            self._folder = Folder(user_for(letter, policy))
+            undo.callback(self._folder.close)
+            self.log = unlinked_file()
+            undo.callback(os.close, self.log)
+            reads, child_writes = os.pipe()
+            child_reads, writes = os.pipe()
+            ends = ExitStack()
+            for each in (child_reads, child_writes):
+                ends.callback(os.close, each)
+            self.line = Line(reads, writes, most=most)
+            undo.callback(self.line.close)
+            # Linux hands the memory peak of the launching process on to the program: up to this, it is ours.
+            self._inherited_peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+            self.peak_megabytes: float | None = None
+            self._exitcode: int | None = None
+            with ends:
+                self._launch(policy, child_reads, child_writes)
+            undo.pop_all()
+        told = asdict(letter) | {"folder": str(self._folder.path), "user": self._folder.user}
+        self.line.say(LETTER, json.dumps(told).encode())
 
-class CleanPopen(popen_spawn_posix.Popen):
-    """Spawns as multiprocessing does, with nothing of ours but the pipes it was given.
-
-    Reimplemented because multiprocessing has no place to say which environment the child starts with;
-    scrubbing it later would leave the original readable in /proc/self/environ.
-    """
-
-    def _launch(self, process_obj: BaseProcess) -> None:
-        letter = self._letter(process_obj)
-        self.log = unlinked_file()
-        # Linux hands the memory peak of the launching process on to the program: up to this, it is ours.
-        self._inherited_peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        self.peak_megabytes: float | None = None
-        parent_reads, child_writes = os.pipe()
-        child_reads, parent_writes = os.pipe()
-        self.sentinel = parent_reads
-        self.finalizer = util.Finalize(self, close_all, (parent_reads, parent_writes, self.log))
-        try:
-            started = subprocess.Popen(
-                # No resource tracker: the locks of Launcher are none, so there is nothing to track.
-                spawn.get_command_line(tracker_fd=None, pipe_handle=child_reads),
-                env=clean_environment(os.environ),
-                stdin=subprocess.DEVNULL,
-                stdout=self.log,
-                stderr=self.log,
-                pass_fds=(*self._fds, child_reads, child_writes),  # type: ignore[attr-defined]  # not in typeshed
-                process_group=0,  # so that what the child starts can be killed with it
-            )
-        finally:
-            os.close(child_reads)
-            os.close(child_writes)
+    def _launch(self, policy: Policy, reads: int, writes: int) -> None:
+        off = policy.sandbox == "off"
+        if not off and Layer.PARENT not in policy.without:
+            kernel.hide()
+        environment = environment_of(
+            os.environ, more=policy.environment, folder=None if off else str(self._folder.path / "work")
+        )
+        if off:
+            environment |= {name: os.environ[name] for name in ("HOME", "TMPDIR") if name in os.environ}
+        if Layer.ENVIRONMENT in policy.without:
+            environment = {**os.environ, **environment}
+        flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # noqa: SLF001
+        started = subprocess.Popen(
+            [sys.executable, *flags, "-c", _PROGRAM, _ROOT, str(reads), str(writes)],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=self.log,
+            stderr=self.log,
+            pass_fds=(reads, writes),
+            process_group=0,  # so that what the child starts can be killed with it
+        )
         self.pid = started.pid
-        started.returncode = 0  # we wait for it in poll(); subprocess must not take the exit status away
-        # A child that is dead already will be found so by whoever waits for it.
-        with suppress(BrokenPipeError), open(parent_writes, "wb", closefd=False) as pipe:
-            pipe.write(letter)
+        groups.watch(self.pid)
+        started.returncode = 0  # we wait for it in exitcode; subprocess must not take the exit status away
 
-    def _letter(self, process_obj: BaseProcess) -> bytes:
-        """What the new interpreter must know before it can begin."""
-        facts = spawn.get_preparation_data(process_obj.name)
-        # The main module is loaded only for a function that lives there (locate), not the whole
-        # worker for every parser; and a command line may hold a password.
-        facts = {key: value for key, value in facts.items() if not key.startswith("init_main")}
-        facts["sys_argv"] = sys.argv[:1]
-        letter = io.BytesIO()
-        set_spawning_popen(self)
-        try:
-            reduction.dump(facts, letter)
-            reduction.dump(process_obj, letter)
-        finally:
-            set_spawning_popen(None)
-        return letter.getvalue()
+    def give(self, files: Sequence[Path]) -> list[str]:
+        """Let the child find *files* in its folder; their names there."""
+        return self._folder.give(files)
 
-    def poll(self, flag: int = os.WNOHANG) -> int | None:
-        if self.returncode is None:
+    def take_back(self) -> None:
+        """Remove what it was given."""
+        self._folder.take_back()
+
+    @property
+    def exitcode(self) -> int | None:
+        """How it ended; None while it lives."""
+        return self._wait(os.WNOHANG)
+
+    def kill(self) -> None:
+        """Kill it at once with what it has started: native code would not listen to a goodbye."""
+        if self._exitcode is None:
+            self._end_group()
+            self._wait(0)
+
+    def close(self) -> None:
+        """Kill it, if it lives, and leave nothing of it."""
+        self.kill()
+        self.line.close()
+        os.close(self.log)
+        self._folder.close()
+
+    def _wait(self, flag: int) -> int | None:
+        if self._exitcode is None:
             try:
-                pid, status, usage = os.wait4(self.pid, flag)
-            except OSError:  # another thread is just taking it
-                return None
-            if pid == self.pid:
-                if usage.ru_maxrss > self._inherited_peak:
-                    self.peak_megabytes = usage.ru_maxrss / (1_024 if LINUX else 1_048_576)
-                self.returncode = os.waitstatus_to_exitcode(status)
-        return self.returncode
+                self._exitcode = self._taken(flag)
+            except ChildProcessError:  # somebody else in this process has asked how it ended, and kept the answer
+                self._exitcode = 1
+        return self._exitcode
 
-    def _send_signal(self, number: int) -> None:
-        if self.returncode is None:
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(self.pid, number)
+    def _taken(self, flag: int) -> int | None:
+        # First only looked at: until it is taken its number is nobody else's, and whatever it has started and
+        # left behind can be ended with its group. (Python 3.11 cannot look on macOS.)
+        if LINUX and os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | flag) is None:
+            return None
+        if LINUX:
+            self._end_group()
+        pid, status, usage = os.wait4(self.pid, flag)
+        if pid != self.pid:
+            return None
+        if usage.ru_maxrss > self._inherited_peak:
+            self.peak_megabytes = usage.ru_maxrss / (1_024 if LINUX else 1_048_576)
+        if not LINUX:
+            self._end_group()
+        groups.forget(self.pid)
+        return os.waitstatus_to_exitcode(status)
+
+    def _end_group(self) -> None:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, signal.SIGKILL)
+
+    def sample(self) -> float | None:
+        """The peak of memory so far in MB, while the child lives and where the system tells."""
+        with suppress(OSError):
+            found = re.search(r"^VmHWM:\s+(\d+) kB", Path(f"/proc/{self.pid}/status").read_text(), re.MULTILINE)
+            return int(found[1]) / 1_024 if found else None
+        return None
 
     def tail(self) -> str:
         """The last words of the child, on stdout and stderr."""
@@ -121,10 +159,80 @@ class CleanPopen(popen_spawn_posix.Popen):
         # faulthandler ends with every native module by name, which alone can fill the tail.
         return re.sub(r"^Extension modules: .*\n?", "", said, flags=re.MULTILINE)[-TAIL_BYTES:]
 
-    def forget(self, *, above: int = 0) -> None:
+    def forget_log(self, *, above: int = 0) -> None:
         """Empty the log when it holds more than *above* bytes."""
         if os.fstat(self.log).st_size > above:
             os.ftruncate(self.log, 0)
+
+
+class Folder:
+    """The folder of a child: *work* is its own to write, in *given* lie the files of a call, for it to read."""
+
+    def __init__(self, user: int | None) -> None:
+        self.user = user
+        with ExitStack() as stack:
+            self.path = stack.enter_context(tempfiles.folder())
+            for name in ("work", "given"):
+                (self.path / name).mkdir(0o700)
+            if user is not None:
+                # The child's user may pass and read; only its group, for the files are not everybody's.
+                os.chown(self.path / "work", user, user)
+                for each, mode in ((self.path, 0o710), (self.path / "given", 0o750)):
+                    os.chown(each, -1, user)
+                    each.chmod(mode)
+            # By descriptor: whatever the child may put in place of the folder, we write into this one.
+            self._given = os.open(self.path / "given", os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            stack.callback(os.close, self._given)
+            self._stack = stack.pop_all()
+        self._names: list[str] = []
+
+    def give(self, files: Sequence[Path]) -> list[str]:
+        for number, file in enumerate(files):
+            place = str(number)
+            os.mkdir(place, 0o750, dir_fd=self._given)
+            self._names.append(place)
+            folder = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=self._given)
+            try:
+                self._put(file, folder)
+            finally:
+                os.close(folder)
+        return [f"{number}/{file.name}" for number, file in enumerate(files)]
+
+    def _put(self, file: Path, folder: int) -> None:
+        if self.user is None:
+            # The same file under a second name, which Landlock lets the child read and not write.
+            with suppress(OSError):  # another disk, another owner: a copy, then
+                os.link(file.resolve(), file.name, dst_dir_fd=folder)
+                return
+        else:
+            os.fchown(folder, -1, self.user)
+        made = os.open(file.name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o640, dir_fd=folder)
+        with file.open("rb") as source, os.fdopen(made, "wb") as copy:
+            if self.user is not None:
+                os.fchown(made, -1, self.user)
+            shutil.copyfileobj(source, copy, 1_048_576)
+
+    def take_back(self) -> None:
+        for place in self._names:
+            shutil.rmtree(place, ignore_errors=True, dir_fd=self._given)
+        self._names.clear()
+
+    def close(self) -> None:
+        self._stack.close()
+
+
+def user_for(letter: Letter, policy: Policy) -> int | None:
+    """Whom the child of a process of root becomes: nobody, if nobody can read Python and the modules here."""
+    if not LINUX or os.geteuid() != 0 or policy.sandbox == "off" or Layer.PRIVILEGES in policy.without:
+        return None
+    return NOBODY if _open_to_nobody(letter.path) and places.open_to_others([Path(tempfile.gettempdir())]) else None
+
+
+@cache
+def _open_to_nobody(path: tuple[str, ...]) -> bool:
+    return places.open_to_others(
+        [Path(sys.executable), *(Path(sys.base_prefix, each) for each in ("bin", "lib"))]
+    ) and (places.open_to_others(map(Path, (_ROOT, *path))))
 
 
 def unlinked_file() -> int:
@@ -134,66 +242,3 @@ def unlinked_file() -> int:
     # Append, so that emptying it from here does not leave a hole before the child's next line.
     fcntl.fcntl(descriptor, fcntl.F_SETFL, fcntl.fcntl(descriptor, fcntl.F_GETFL) | os.O_APPEND)
     return descriptor
-
-
-def close_all(*descriptors: int) -> None:
-    for each in descriptors:
-        os.close(each)
-
-
-class Child(SpawnProcess):
-    """A child, with its log and its peak of memory."""
-
-    @staticmethod
-    def _Popen(process_obj: BaseProcess) -> CleanPopen:  # noqa: N802  # multiprocessing's word
-        return CleanPopen(process_obj)
-
-    @property
-    def launched(self) -> CleanPopen:
-        popen: CleanPopen = self._popen  # type: ignore[attr-defined]  # not in typeshed
-        return popen
-
-    def terminate(self) -> None:
-        """Kill at once: there is nothing to say goodbye to, and native code would not listen."""
-        self.kill()
-
-    def sample(self) -> float | None:
-        """The peak of memory so far in MB, while the child lives and where the system tells."""
-        return memory(f"/proc/{self.pid}/status", "VmHWM")
-
-
-class NoLock:
-    """The lock of a channel that has one child: there is nobody to lock out, and none can die holding it."""
-
-    def acquire(self, block: bool = True, timeout: float | None = None) -> bool:  # noqa: ARG002
-        return True
-
-    def release(self) -> None: ...
-
-
-class Launcher:
-    """What pebble asks of a multiprocessing context; launches one child and never a second."""
-
-    def __init__(self) -> None:
-        self._spawn = get_context("spawn")
-        self.Pipe = self._spawn.Pipe
-        self.get_start_method = self._spawn.get_start_method
-        self.child: Child | None = None
-
-    def RLock(self) -> NoLock:  # noqa: N802  # pebble's word
-        return NoLock()
-
-    def Process(self, **options: Any) -> Child:  # noqa: N802  # pebble's word
-        if self.child is not None:
-            # To pebble: this pool is broken. Ours: a pool that lost its child is not used again.
-            raise OSError("the child of this pool has died")
-        self.child = Child(**options)
-        return self.child
-
-
-def memory(path: str, field: str) -> float | None:
-    """A line of a /proc status file, in MB."""
-    with suppress(OSError):
-        found = re.search(rf"^{field}:\s+(\d+) kB", Path(path).read_text(), re.MULTILINE)
-        return int(found[1]) / 1_024 if found else None
-    return None

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import atexit
+import json
 import os
 import queue
+import secrets
 import threading
 import time
 from concurrent.futures import Future, InvalidStateError  # as values; its executors break when a child dies
 from contextlib import suppress
-from multiprocessing import get_context
-from multiprocessing.connection import Connection
-from typing import Any, cast
-
-from pebble import ProcessPool
-from pebble.common.types import MultiprocessingContext
+from typing import Any, NamedTuple
 
 from retoma.errors import ConfigurationError, IsolatedFailure
-from retoma.isolate.child import Reply, confine, perform
-from retoma.isolate.ending import Call, Sighting, explain, oom_kills, value_of
-from retoma.isolate.launch import Child, Launcher
+from retoma.isolate import channel, kernel
+from retoma.isolate.child import VALUE_BYTES, Reply
+from retoma.isolate.ending import Call, Sighting, decoded, explain, failure_of, garbled, oom_kills, read_reply
+from retoma.isolate.launch import Child, groups
+from retoma.isolate.policy import Policy
+from retoma.isolate.sandbox import Letter
+from retoma.system.settings import Settings
 
 CALLS_PER_CHILD = 50
 STARTS = 3
@@ -29,24 +30,49 @@ START_SECONDS = 120.0
 IDLE_SECONDS = 60.0
 """A child without work for so long is ended, and its memory given back."""
 
+USUAL_SECONDS = 600.0
+"""How long a call may take, at least, before it needs a child with more processor time."""
+
 TICK = 0.1
 LOG_BYTES = 8_000_000
 
 
+class Answer(NamedTuple):
+    """How a child says that a call ended, and what it says was returned."""
+
+    reply: Reply
+    value: bytes | None
+
+
 def submit(call: Call) -> None:
-    """Have *call* run by the next free child of its memory class."""
+    """Have *call* run by the next free child of its memory class and module."""
+    kind = (call.megabytes, call.target.module)
     with _lock:
-        if call.megabytes not in _pools:
-            _pools[call.megabytes] = Pool(call.megabytes)
-        _pools[call.megabytes].submit(call)
+        if kind not in _pools:
+            _pools[kind] = Pool()
+        _pools[kind].submit(call)
 
 
-def configure(*, children: int) -> None:
-    """Let at most *children* run at once, in each memory class; counts for the calls that follow."""
-    global _children  # noqa: PLW0603  # one setting per process
-    if children < 1:
+def configure(*, children: int | None = None, policy: Policy | None = None) -> None:
+    """Let at most *children* run at once, for each memory class and module, shut in by *policy*; counts for the calls
+    that follow, the policy for the children that are started for them.
+    """
+    global _children, _policy  # one setting per process
+    if children is not None and children < 1:
         raise ConfigurationError(f"{children} children can run nothing.", next="Say 1 or more.")
-    _children = children
+    _children, _policy = children or _children, policy or _policy
+
+
+def adopt(settings: Settings) -> None:
+    """Shut children in as *settings* say, and let no other process of this user look into this one."""
+    configure(policy=Policy.of(settings))
+    if settings.sandbox != "off":
+        kernel.hide()
+
+
+def current_policy() -> Policy:
+    """How children are shut in: as configured, or else as the environment says."""
+    return _policy or Policy.of(Settings.load())
 
 
 def shutdown() -> None:
@@ -59,10 +85,9 @@ def shutdown() -> None:
 
 
 class Pool:
-    """The cells of one memory class, each kept by a thread of its own."""
+    """The cells of one memory class and module, each kept by a thread of its own."""
 
-    def __init__(self, megabytes: int) -> None:
-        self._megabytes = megabytes
+    def __init__(self) -> None:
         self._calls: queue.SimpleQueue[Call | None] = queue.SimpleQueue()
         self._open: set[Future[Any]] = set()
         self._keepers: list[threading.Thread] = []
@@ -87,7 +112,7 @@ class Pool:
             keeper.join()
 
     def _keep(self) -> None:
-        cell = Cell(self._megabytes)
+        cell = Cell()
         while self._serve(cell):
             pass
         cell.close()
@@ -107,7 +132,7 @@ def settle(call: Call, cell: Cell) -> None:
     try:
         value = cell.run(call)
     except BaseException as error:  # noqa: BLE001  # it belongs to whoever waits for the call
-        with suppress(InvalidStateError):  # cancelled meanwhile
+        with suppress(InvalidStateError):  # given up meanwhile
             call.future.set_exception(error)
     else:
         with suppress(InvalidStateError):
@@ -115,123 +140,146 @@ def settle(call: Call, cell: Cell) -> None:
 
 
 class Cell:
-    """A place for one child at a time, with a pebble pool of its own.
+    """A place for one child at a time. After a failure its child is ended; the next call gets another."""
 
-    Of its own, because the children of one pebble pool share a pipe and a lock: one that dies while
-    it holds them blocks its siblings (noxdafox/pebble#163), and one that dies before pebble has read
-    its acknowledgement breaks the pool. After any failure the pool is closed; the next call opens another.
-    """
-
-    def __init__(self, megabytes: int) -> None:
-        self._megabytes = megabytes
-        self._pool: ProcessPool | None = None
-        self._child: Child
-        self._line: Connection
+    def __init__(self) -> None:
+        self._child: Child | None = None
+        self._policy: Policy
+        self._seconds = 0.0
         self._ready = False
         self._calls = 0
 
     def run(self, call: Call) -> Any:
         """What *call* returned; raises what it raised, or how it died."""
         for _ in range(STARTS):
-            self._open()
+            child = self._open(call)
             seen = Sighting(deadline=time.monotonic() + START_SECONDS, oom_kills=oom_kills())
-            reply = self._follow(call, seen)
-            if call.future.cancelled():
-                self.close()
-                return None
-            if reply is not None:
-                return self._answer(call, reply)
-            self._bury(seen)
+            try:
+                answer = self._follow(child, call, seen)
+                if call.future.given_up:
+                    self.close()
+                    return None
+                if answer is not None:
+                    return self._answer(child, call, answer)
+            except channel.Garbled as error:
+                tail = child.tail()
+                self.close()  # whatever else it says is not for the next call
+                raise garbled(call, error, tail) from error
+            finally:
+                call.ended = time.monotonic()
+            self._bury(child, seen)
             if seen.begun or seen.overdue or seen.unable:
                 break
             # Killed before it had begun, while it idled or loaded: that is not this call's fault.
         raise explain(call, seen)
 
-    def _open(self) -> None:
-        if self._pool is not None and self._child.exitcode is None:
-            self._child.launched.forget()
-            return
+    def _open(self, call: Call) -> Child:
+        """The child at hand if it will do, or another."""
+        child = self._child
+        if child is not None and self._seconds >= call.seconds and child.exitcode is None and child.line.is_idle:
+            child.forget_log()
+            return child
         self.close()
-        launcher = Launcher()
-        line, child_end = get_context("spawn").Pipe(duplex=False)
-        pool = ProcessPool(
-            max_workers=1,
-            initializer=confine,
-            initargs=(child_end, os.getpid(), self._megabytes),
-            context=cast(MultiprocessingContext, launcher),  # it has all that pebble uses of one
+        self._policy = current_policy()
+        self._seconds = max(call.seconds, USUAL_SECONDS)
+        letter = Letter(
+            parent=os.getpid(),
+            folder="",
+            path=call.target.path,
+            module=call.target.module,
+            main=call.target.main,
+            megabytes=call.megabytes,
+            processor_seconds=int(self._seconds * (os.cpu_count() or 1) * CALLS_PER_CHILD),
+            sandbox=self._policy.sandbox,
+            read=self._policy.read,
+            private=self._policy.private,
+            without=self._policy.without,
         )
-        with child_end:
-            try:
-                assert pool.active  # to ask is to start
-                assert launcher.child is not None
-            except Exception as error:
-                line.close()
-                raise IsolatedFailure(
-                    f"No child process could be launched: {error.__cause__ or error}.",
-                    next="Look at the limits of this machine: processes, memory, open files.",
-                ) from error
-        self._pool, self._line, self._child = pool, line, launcher.child
+        try:
+            self._child = Child(letter, self._policy, most=VALUE_BYTES)
+        except OSError as error:
+            raise IsolatedFailure(
+                f"No child process could be launched: {error}.",
+                next="Look at the limits of this machine: processes, memory, open files, room for temporary files.",
+            ) from error
         self._ready, self._calls = False, 0
+        return self._child
 
     def close(self) -> None:
         """Kill the child, if there is one, and forget it."""
-        if self._pool is not None:
-            self._pool.stop()  # type: ignore[no-untyped-call]  # pebble's
-            self._pool.join()
-            self._pool = None
-            self._line.close()
-            # By hand: pebble's pools refer to themselves, and would hold the descriptors until a collection.
-            self._child.launched.close()
+        if self._child is not None:
+            self._child.close()
+            self._child = None
 
-    def _follow(self, call: Call, seen: Sighting) -> Reply | None:
-        """The child's reply, or nothing when it died or must be killed."""
-        assert self._pool is not None
-        wake = threading.Event()
-        try:
-            answer = self._pool.schedule(perform, args=(call.target, call.arguments, call.seconds))
-        except RuntimeError:  # the child has died this very moment
-            self._look(call, seen)
-            return None
-        for future in (answer, call.future):
-            future.add_done_callback(lambda _: wake.set())
-        while not wake.wait(TICK):
-            self._look(call, seen)
-            if self._child.exitcode is not None:
-                wake.wait(1)  # its last message may be on the way
-                break
+    def _follow(self, child: Child, call: Call, seen: Sighting) -> Answer | None:
+        """The child's answer, or nothing when it died or must be killed."""
+        names = [str(each) for each in call.files] if self._policy.sandbox == "off" else child.give(call.files)
+        seen.number = secrets.token_hex(8)
+        asked = {"number": seen.number, "name": call.target.name, "seconds": call.seconds, "files": names}
+        child.line.say(channel.CALL, json.dumps(asked).encode())
+        child.line.say(channel.ARGUMENTS, call.arguments)
+        seen.ready = self._ready
+        hung_up = False
+        while not call.future.given_up:
+            heard = 0
+            try:
+                for kind, body in child.line.hear(TICK):
+                    heard += 1
+                    if (answer := self._heed(call, seen, kind, body)) is not None:
+                        return answer
+            except (EOFError, OSError):
+                if hung_up:
+                    time.sleep(TICK)
+                hung_up = True
+            if not heard:
+                seen.peak_megabytes = child.sample() or seen.peak_megabytes
+                child.forget_log(above=LOG_BYTES)
+                if hung_up and child.exitcode is not None:
+                    return None  # and everything that it had said was heard
             seen.overdue = time.monotonic() > seen.deadline
             if seen.overdue:
-                break
-        self._look(call, seen)
-        return answer.result() if answer.done() and answer.exception() is None else None
+                return None
+        return None
 
-    def _look(self, call: Call, seen: Sighting) -> None:
-        with suppress(EOFError, OSError):
-            while self._line.poll():
-                word = self._line.recv_bytes()
-                self._ready = True
-                if word == b"begun":
-                    # By a clock that nobody sets; pebble's own time-out follows the wall clock.
-                    seen.begun, seen.deadline = True, time.monotonic() + call.seconds
-        seen.ready = self._ready
-        seen.peak_megabytes = self._child.sample() or seen.peak_megabytes
-        self._child.launched.forget(above=LOG_BYTES)
+    def _heed(self, call: Call, seen: Sighting, kind: bytes, body: bytes) -> Answer | None:
+        match kind:
+            case channel.READY:
+                seen.ready = self._ready = True
+            case channel.BEGUN if not seen.begun and body == seen.number.encode():  # once: else it begins for ever
+                # By a clock that nobody sets.
+                call.began = time.monotonic()
+                seen.begun, seen.deadline = True, call.began + call.seconds
+            case channel.NOTE if seen.notes < channel.NOTES:
+                call.last, seen.notes = body, seen.notes + 1
+            case channel.VALUE if seen.value is None:
+                seen.value = body
+            case channel.REPLY:
+                reply = read_reply(body)
+                if reply.number != seen.number:  # which nobody knows before the call is made
+                    raise channel.Garbled("the answer to another call")
+                return Answer(reply, seen.value)
+            case _:
+                raise channel.Garbled(f"a piece of the kind {kind!r} that is none of this call")
+        return None
 
-    def _answer(self, call: Call, reply: Reply) -> Any:
-        tail = self._child.launched.tail()
+    def _answer(self, child: Child, call: Call, answer: Answer) -> Any:
+        tail = child.tail()
+        value = decoded(call, answer.value) if answer.reply.kind == "value" else None
+        child.take_back()
         self._calls += 1
-        if reply.worn or self._calls == CALLS_PER_CHILD:
+        if answer.reply.worn or self._calls == CALLS_PER_CHILD or call.alone or answer.reply.kind == "unconfined":
             self.close()
-        return value_of(call, reply, tail)
+        if answer.reply.kind == "value":
+            return value
+        raise failure_of(call, answer.reply, tail)
 
-    def _bury(self, seen: Sighting) -> None:
+    def _bury(self, child: Child, seen: Sighting) -> None:
         """Write down what the child died of."""
         if not seen.overdue:
-            seen.exit_code = self._child.exitcode
-        launched = self._child.launched
-        seen.tail = launched.tail()
+            seen.exit_code = child.exitcode
+        seen.tail = child.tail()
         self.close()
-        seen.peak_megabytes = max(launched.peak_megabytes or 0, seen.peak_megabytes or 0) or None
+        seen.peak_megabytes = max(child.peak_megabytes or 0, seen.peak_megabytes or 0) or None
 
 
 def forget_pools() -> None:
@@ -239,11 +287,13 @@ def forget_pools() -> None:
     global _lock  # noqa: PLW0603  # it may have been held when the fork happened
     _lock = threading.Lock()
     _pools.clear()
+    groups.forget_all()
 
 
 _lock = threading.Lock()
-_pools: dict[int, Pool] = {}
+_pools: dict[tuple[int, str], Pool] = {}
 _children = os.cpu_count() or 1
+_policy: Policy | None = None
 
-atexit.register(shutdown)  # after pebble's own, so it comes before it and nothing is left to kill
+atexit.register(shutdown)
 os.register_at_fork(after_in_child=forget_pools)

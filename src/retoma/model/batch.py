@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,9 +13,15 @@ from typing import Any
 
 import orjson
 
+from retoma.model.ids import BatchId
+
 _SHOWN_AFTER_SECONDS = 15.0
 _SHOWN_AFTER_JOBS = 10
 _MINUTE, _FIVE = 60.0, 300.0
+_NOTHING_ENDS_SECONDS = 15.0
+_NOTHING_ENDS_GAPS = 10.0  # times the usual time between two ends
+_WIDEST = 10.0  # a range wider than this says nothing
+_LONGEST_SECONDS = 30 * 86_400.0
 
 
 class BatchState(StrEnum):
@@ -45,7 +52,7 @@ class BatchState(StrEnum):
 class Batch:
     """Many jobs followed as one, as they stand."""
 
-    id: int
+    id: BatchId
     name: str
     pipeline: str
     queue: str
@@ -75,20 +82,24 @@ class Batch:
     finished_at: datetime | None
     last_progress_at: datetime | None
     last_key: str | None
+    operation_id: int | None = None
+    """The command that is being carried out on it, a piece at a time."""
+    unpriced: int = 0
+    """Calls that were billed at a cost that nobody knows: what it has *spent* does not count them."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "state", BatchState(self.state))
         for name in ("labels", "configuration", "cause"):
             value = getattr(self, name)
             if isinstance(value, str):
-                object.__setattr__(self, name, orjson.loads(value))
+                object.__setattr__(self, name, json.loads(value))  # keeps numbers of more than 64 bits
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
     """How far a batch has come: every figure from one snapshot, so they always add up."""
 
-    id: int
+    id: BatchId
     name: str
     state: BatchState
     reason: str | None
@@ -117,6 +128,8 @@ class Progress:
     epoch: int
     event_seq: int
     now: datetime
+    unpriced: int = 0
+    """Calls that were billed at a cost that nobody knows."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "state", BatchState(self.state))
@@ -151,10 +164,22 @@ class Progress:
         silent = self.silent_seconds
         return None if silent is None or self.state is not BatchState.RUNNING else max(0.0, self.stall_seconds - silent)
 
+    @property
+    def nothing_ends(self) -> bool:
+        """Whether jobs that ended before have stopped ending: for far longer than the time between two of them."""
+        silent = self.silent_seconds
+        if silent is None or self.done == 0:
+            return False
+        # What ended lately, as it was counted when the last one did.
+        usual = _FIVE / max((self.pace_five or 0.0) * math.exp(min(silent / _FIVE, 700.0)), 1e-9)
+        return silent > max(_NOTHING_ENDS_SECONDS, _NOTHING_ENDS_GAPS * usual)
+
     def _rates(self) -> tuple[float, float] | None:
         """Jobs per second over about a minute and about five, fair to a batch that is younger than that."""
         elapsed = self.elapsed
         if not elapsed or self.state is not BatchState.RUNNING or not self.pace_minute or not self.pace_five:
+            return None
+        if self.nothing_ends:
             return None
         seen = [
             pace / (window * -math.expm1(-elapsed / window))
@@ -164,21 +189,29 @@ class Progress:
 
     @property
     def rate(self) -> float | None:
-        """Jobs that end per second, lately."""
+        """Jobs that end per second, lately; None while nothing ends."""
         rates = self._rates()
         return None if rates is None else (rates[0] + rates[1]) / 2
 
     @property
     def eta(self) -> tuple[timedelta, timedelta] | None:
-        """How long the rest takes, at least and at most; None while that would be a guess."""
+        """How long the rest takes, at least and at most; None while that would be a guess: nothing ends, little has
+        ended, or the range would be too wide to help anybody.
+        """
         rates = self._rates()
         if rates is None or self.done < _SHOWN_AFTER_JOBS or (self.elapsed or 0) < _SHOWN_AFTER_SECONDS:
             return None
         left = self.queued + self.running
+        if not left:
+            return timedelta(0), timedelta(0)
         # Few jobs say little: the range is as wide as chance would make it.
         spread = 1 / math.sqrt(max(self.pace_five or 1.0, 1.0))
         slow, fast = rates[0] * max(0.1, 1 - spread), rates[1] * (1 + spread)
-        return _rounded(left / fast, math.floor), _rounded(left / slow, math.ceil)
+        least, most = left / fast, left / slow
+        if most > max(_WIDEST * least, _MINUTE) or most > _LONGEST_SECONDS:
+            return None
+        # What is left takes some time, however little.
+        return _rounded(max(least, 1.0), math.floor), _rounded(max(most, 1.0), math.ceil)
 
 
 def _rounded(seconds: float, outwards: Callable[[float], int]) -> timedelta:
@@ -190,7 +223,7 @@ def _rounded(seconds: float, outwards: Callable[[float], int]) -> timedelta:
 class Event:
     """Something that happened to a batch; *seq* counts up without gaps."""
 
-    batch_id: int
+    batch_id: BatchId
     seq: int
     kind: str
     at: datetime
@@ -240,13 +273,37 @@ class ErrorGroup:
 @dataclass(frozen=True, slots=True)
 class Resumed:
     """What a resume, a retry or a restart did. *changed* is False when there was nothing to do, and *word* says why:
-    "already_running", "already_finished", "nothing_to_retry".
+    "already_running", "already_finished", "already_retrying", "nothing_to_retry". *word* is "no_workers" when it goes
+    on only once a worker serves it: then no resume was used up. *jobs* is how many were queued again, so far when an
+    operation goes on with it (``batch.operation_id``).
     """
 
     batch: Batch
     changed: bool
     word: str
     jobs: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """A command on a batch with many jobs, and how far it has come."""
+
+    id: int
+    batch_id: BatchId
+    kind: str
+    """"cancel", "retry" or "restart"."""
+    asked_by: str | None
+    wanted: int
+    """How many jobs it may concern."""
+    done: int
+    started_at: datetime
+    finished_at: datetime | None
+    error: str | None
+    """Why it ended before all was done: the state its batch came into."""
+
+    @property
+    def finished(self) -> bool:
+        return self.finished_at is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,6 +349,7 @@ class Plan:
     """At one job at a time."""
     money_saved: Decimal
     money_needed: Decimal | None
+    """By what the jobs so far have cost; None when nothing is done, or when nobody knows what a call of it cost."""
 
 
 @dataclass(frozen=True, slots=True)

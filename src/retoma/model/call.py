@@ -2,80 +2,25 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import orjson
+from retoma.model.ids import CallId
+from retoma.model.rates import Rates
 
-from retoma.errors import Unstorable
-
-_MILLION = Decimal(1_000_000)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """A request to a provider, as far as the desk cares."""
-
-    provider: str
-    model: str
-    body: Mapping[str, Any]
-    """What makes it equal to another: plain JSON."""
-    input_tokens: int
-    output_tokens: int
-    """At most."""
-    timeout: float
-    account: str = ""
-    """Whose key it is, where the provider says so; never the key."""
-    units: int = 0
-    kind: str = "first"
-    reuse: bool = True
-    in_doubt: str = "retry"
-    """What to do when an earlier attempt asked and nobody knows the answer: "retry" or "hold"."""
-    kept: float = 0.0
-    """Seconds for which its result can be looked for, when it is handed in and answered later."""
-
-    @property
-    def limit(self) -> str:
-        """Who is asked, in the words of limits and prices."""
-        return f"{self.provider}/{self.model}"
-
-    @property
-    def limits(self) -> tuple[str, ...]:
-        """The names of the limits that it may count against, the narrowest first."""
-        narrow = (f"{self.limit}/{self.account}",) if self.account else ()
-        return (*narrow, self.limit, self.provider)
-
-    @property
-    def looks(self) -> tuple[str, ...]:
-        """The same for looks at what was handed in: services allow more of them, and count them apart."""
-        return tuple(f"{name}/results" for name in self.limits)
-
-    @property
-    def bills(self) -> bool:
-        """Whether it may cost something."""
-        return bool(self.input_tokens or self.output_tokens or self.units)
-
-    def key(self) -> str:
-        """The same for equal requests, whoever makes them."""
-        said = {"provider": self.provider, "model": self.model, "body": self.body}
-        try:
-            return hashlib.sha256(orjson.dumps(said, option=orjson.OPT_SORT_KEYS)).hexdigest()
-        except TypeError as error:  # half of a character, or a parameter that is no JSON
-            raise Unstorable(
-                f"What {self.limit} was to be asked cannot be written down: {error}.",
-                next="Ask for text and JSON alone; text.encode('utf-8', 'replace').decode() mends broken text.",
-            ) from None
+PRICE_UNKNOWN = "price_unknown"
+"""Why a batch rests whose budget cannot be held, for nobody knows what a call of it costs; the model follows."""
+BY_UNIT = " by unit"
+"""What then follows the model when it is billed by the unit, and not by tokens."""
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
     """One request to a provider, written down before it was made and when it was answered."""
 
-    id: int
+    id: CallId
     tenant: str
     key: str
     provider: str
@@ -96,10 +41,22 @@ class Call:
     error: str | None
     reserved: Decimal
     cost: Decimal | None
+    """In US dollars; None when it was not billed, or when nobody knows: then *cost_basis* says why."""
+    cost_basis: str | None
+    """How the cost is known: "provider" (it said so), "own" or "public" (by price), "free"; or why it is not:
+    "unpriced" (no price is known), "unreported" (the provider did not say what was used). None while nothing is billed.
+    """
     input_tokens: int
     output_tokens: int
     cached_tokens: int
+    cache_write_tokens: int
+    cache_write_1h_tokens: int
+    reasoning_tokens: int
+    audio_input_tokens: int
+    audio_output_tokens: int
     units: int
+    tier: str
+    pipeline: str | None
     reused: int
     asked_at: datetime
     answered_at: datetime | None
@@ -126,7 +83,9 @@ class Opened(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Spend:
-    """What was paid under a name: a provider, a model, a day, a step, a batch or a job."""
+    """What was paid under a name: a provider, a model, a day, a pipeline, a step, a batch or a job. Amounts are what is
+    known; *unpriced* says how many calls were billed beside them at a cost that nobody knows.
+    """
 
     name: str
     calls: int
@@ -140,28 +99,56 @@ class Spend:
     """What was billed for requests that gave no answer."""
     doubtful: Decimal
     """What was reserved for requests of which nobody knows whether they were billed."""
+    unpriced: int
     input_tokens: int
     output_tokens: int
+    cached_tokens: int
+    cache_write_tokens: int
+    reasoning_tokens: int
+    units: int
+
+    @property
+    def paid(self) -> Decimal:
+        """All that was paid, whatever came of it."""
+        return self.useful + self.again + self.lost
 
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """What a model costs from a day on, in US dollars: per million tokens, and per unit (page, search, image)."""
+    """What a model costs from a day on, in US dollars: per million tokens of each kind, and per unit (page, search,
+    image). A kind whose price is None costs what the kind costs that it is part of.
+    """
 
     provider: str
     model: str
+    tier: str
+    """The service tier it is for; the standard one has no name."""
     since: date
     input: Decimal
     cached: Decimal
+    cache_write: Decimal | None
+    cache_write_1h: Decimal | None
     output: Decimal
+    reasoning: Decimal | None
+    audio_input: Decimal | None
+    audio_output: Decimal | None
     unit: Decimal
     source: str
 
-    def cost(self, *, input_tokens: int, output_tokens: int, cached_tokens: int = 0, units: int = 0) -> Decimal:
-        """What so much costs. Cached tokens are part of the input tokens."""
-        fresh = max(0, input_tokens - cached_tokens)
-        tokens = fresh * self.input + cached_tokens * self.cached + output_tokens * self.output
-        return tokens / _MILLION + units * self.unit
+    @property
+    def rates(self) -> Rates:
+        """The same, as it is reckoned with."""
+        return Rates(
+            input=self.input,
+            cached=self.cached,
+            cache_write=self.cache_write,
+            cache_write_1h=self.cache_write_1h if self.cache_write_1h is not None else self.cache_write,
+            output=self.output,
+            reasoning=self.reasoning,
+            audio_input=self.audio_input,
+            audio_output=self.audio_output,
+            unit=self.unit,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +166,7 @@ class Limit:
     under_way: int
 
 
-class Slice(NamedTuple):
+class Grant(NamedTuple):
     """What an executor was given of a limit, or how long it must wait for some."""
 
     requests: float
@@ -190,5 +177,7 @@ class Slice(NamedTuple):
     probe: bool
     seated: bool
     """Whether its places count, because there may be only so many at once."""
+    counted: bool
+    """Whether its requests or tokens count, because there may be only so many in a minute."""
     name: str
     """Of the limit that counts."""

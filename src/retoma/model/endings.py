@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from retoma.errors import ConfigurationError
+from retoma.model.job import AttemptEnding
 
 _LONGEST = 10 * 365 * 86400
 
@@ -78,6 +79,16 @@ class Review(Ending):
     def __init__(self, value: Any, reason: str) -> None:
         super().__init__(reason)
         self.value = value
+
+
+class Suspend(Ending):
+    """The handler goes back to the queue for now, at no cost of an attempt."""
+
+    def __init__(self, ending: str, *, delay: float | None = None, reason: str = "", signals: int = 0) -> None:
+        super().__init__(reason)
+        self.ending = AttemptEnding(ending)
+        self.delay = delay
+        self.signals = signals
 
 
 def ending_in(error: BaseException) -> Ending | None:

@@ -8,6 +8,8 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import Any
 
+import orjson
+
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
@@ -34,13 +36,17 @@ class Evidence:
     queued: int
     due: int
     oldest_due_at: datetime | None
+    """Since when a job that chose its own hour (or had none) could be taken."""
+    troubled: int
+    """Jobs that wait because something went wrong or their provider does not let them through, not by choice."""
     next_run_at: datetime | None
     next_reason: str | None
     running: int
     orphaned: int
     lost_worker: str | None
     lost_at: datetime | None
-    youngest_seconds: float | None
+    outlived_seconds: float | None
+    """How long a job has run in a live worker, longer than any attempt that ended badly: of several, the shortest."""
     oldest_key: str | None
     oldest_seconds: float | None
     last_step_at: datetime | None
@@ -58,12 +64,29 @@ class Evidence:
     shut_until: datetime | None
     shut_broken: bool
     """Whether that is its breaker, after failures, and not the provider's own word."""
+    limited_seconds: float | None
+    """Since nothing ended: the time between the first and the last request that the provider refused with 429."""
+    call_status: int | None
+    call_error: str | None
+    """How the last request that failed was answered."""
+    worst: list[dict[str, Any]] | None
+    """Of a batch that ended: the errors of its failed jobs, the most frequent first, each with its number of jobs."""
+    cause: dict[str, Any] | None
+    """What was found when it was called stalled."""
     now: datetime
+
+    def __post_init__(self) -> None:
+        for name in ("worst", "cause"):
+            value = getattr(self, name)
+            if isinstance(value, str):
+                object.__setattr__(self, name, orjson.loads(value))
 
     @property
     def moved_at(self) -> datetime | None:
-        """When a job last ended or a step was last saved; when nothing runs, not before there was something to do."""
-        due = None if self.running else self.oldest_due_at
+        """When a job last ended or a step was last saved. A batch whose jobs all chose to rest has nothing to move
+        until one of them is due; that a job which failed, or which its provider sent away, is due again is no movement.
+        """
+        due = None if self.running or self.troubled else self.oldest_due_at
         times = [at for at in (self.last_progress_at, self.last_step_at, due) if at is not None]
         return max(times) if times and self.last_progress_at else None
 
@@ -88,13 +111,17 @@ class Verdict(StrEnum):
     READY = "ready"
     """Workers are there and have room: its jobs are about to be taken."""
     WAITING = "waiting"
-    """Every job waits for a time that has not come: a provider's, or one it chose itself."""
+    """Every job waits for a time that has not come: one it chose itself, or one that its provider named."""
     SATURATED = "saturated"
     """All workers are busy with other jobs; its turn comes."""
     PAUSED = "paused"
     """Somebody lets it rest."""
+    REFUSED = "refused"
+    """The provider does not accept our key or account, and the batch rests until somebody has fixed that."""
     BUDGET = "budget"
     """What it may cost is spent."""
+    PRICE_UNKNOWN = "price_unknown"
+    """It has a budget, and nobody knows what a call of it costs."""
     QUEUE_PAUSED = "queue_paused"
     """Its queue is paused."""
     UNSEALED = "unsealed"
@@ -109,6 +136,8 @@ class Verdict(StrEnum):
     """Attempts end badly, one after the other."""
     PROVIDER_DOWN = "provider_down"
     """The provider does not answer, or answers with errors."""
+    RATE_LIMITED = "rate_limited"
+    """The provider has sent every request away (429) for longer than the batch allows."""
     HANGING = "hanging"
     """Its jobs run far longer than any of them did before."""
     SILENT = "silent"
@@ -129,7 +158,9 @@ class Explanation:
     sentence: str
     evidence: dict[str, Any]
     action: str
-    """What helps, in a word: "wait", "resume", "start_worker", "resume_queue", "raise_budget", "seal", "retry_failed",
-    "look", "none".
+    """What helps, in a word: "wait", "resume", "fix_and_resume", "fix_key", "start_worker", "resume_queue",
+    "raise_budget", "set_price", "seal", "retry_failed", "none".
     """
+    advice: str
+    """What to do first and then, in a sentence; empty when there is nothing to do."""
     command: str | None

@@ -6,6 +6,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
+from retoma.model.ids import BatchId, JobId
+
+Stood = tuple[datetime, str, int]
+"""Where a checkpoint stands among those of its job: when it was saved, its step and its generation."""
+
 
 class JobState(StrEnum):
     """What a job is doing; *why* is in its reason."""
@@ -31,11 +36,34 @@ class JobState(StrEnum):
         return self not in (JobState.QUEUED, JobState.RUNNING)
 
 
+class AttemptEnding(StrEnum):
+    """How one attempt ended. What became of the job is its state."""
+
+    COMPLETED = "completed"
+    SKIPPED = "skipped"
+    REVIEW = "review"
+    FAILED = "failed"
+    """The handler raised, or passed its time-out and let go."""
+    POSTPONED = "postponed"
+    """It goes on at a later time, at no cost."""
+    WAITING = "waiting"
+    """It goes on when a signal comes, at no cost."""
+    RELEASED = "released"
+    """It was given back, at no cost."""
+    CANCELLED = "cancelled"
+    TIMEOUT = "timeout"
+    """It passed its time-out, did not let go, and was ended with its executor."""
+    CRASHED = "crashed"
+    """Its executor died."""
+    LOST = "lost"
+    """Its worker fell silent."""
+
+
 @dataclass(frozen=True, slots=True)
 class Receipt:
     """What an enqueue gives back: the job's id, and whether it is new or was there under the same key."""
 
-    id: int
+    id: JobId
     key: str | None
     state: JobState
     new: bool
@@ -48,8 +76,8 @@ class Receipt:
 class Job:
     """One pipeline over one input, as it stands."""
 
-    id: int
-    batch_id: int | None
+    id: JobId
+    batch_id: BatchId | None
     queue: str
     lane: str | None
     pipeline: str
@@ -79,6 +107,16 @@ class Job:
         object.__setattr__(self, "state", JobState(self.state))
 
 
+@dataclass(frozen=True, slots=True)
+class JobPage:
+    """Some jobs, the newest first, and the id *before* which to go on. There may be fewer than were asked for and more
+    behind: a bounded number is looked at.
+    """
+
+    jobs: list[Job]
+    next: int | None
+
+
 @dataclass(slots=True)
 class Claim:
     """A job in the hands of an executor: what it needs to run it, and the fence it must show at every write."""
@@ -99,7 +137,13 @@ class Claim:
     traceparent: str | None
     input: str
     batch_epoch: int | None = None
-    walked_to: int | None = None
+    priority: int | None = None
+    run_at: datetime | None = None
+    step: int | None = None
+    turned: float | None = None
+    cut_queues: list[str] | None = None
+    cut_lanes: list[int] | None = None
+    lines: int | None = None
 
 
 @dataclass(slots=True)
@@ -107,7 +151,7 @@ class Ended:
     """How one attempt ended, ready to be written down."""
 
     claim: Claim
-    ending: str
+    ending: AttemptEnding
     again: bool = False
     delay: float | None = None
     until: datetime | None = None
@@ -132,7 +176,7 @@ class Attempt:
     attempt: int
     worker_id: int
     worker: str | None
-    ending: str
+    ending: AttemptEnding
     reason: str | None
     error: str | None
     step: str | None
@@ -142,6 +186,9 @@ class Attempt:
     ended_at: datetime
     seconds: float | None
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "ending", AttemptEnding(self.ending))
+
 
 @dataclass(frozen=True, slots=True)
 class Saved:
@@ -149,7 +196,8 @@ class Saved:
 
     step: str
     generation: int
-    value: str
+    value: str | None
+    """None when it is long: then it is read when it is asked for."""
     checksum: str
     fingerprint: str
     input_hash: str | None
@@ -193,16 +241,19 @@ class Checkpoint:
 class Recovered:
     """A job that was taken from a worker which is gone, and what became of it."""
 
-    id: int
+    id: JobId
     pipeline: str
     state: str
     reason: str | None
     attempt: int
     crashes: int
-    ending: str
+    ending: AttemptEnding
     step: str | None
     worker_id: int
     correlation_id: str | None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "ending", AttemptEnding(self.ending))
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,18 +296,6 @@ class Metrics:
     avg_job_duration_ms: float
     stuck_job_count: int
 
-    def as_seed(self) -> dict[str, float]:
-        """The same, under the names of the worker scale-out document."""
-        return {
-            "jobsClaimed": self.jobs_claimed,
-            "jobsCompleted": self.jobs_completed,
-            "jobsFailed": self.jobs_failed,
-            "jobsRetried": self.jobs_retried,
-            "jobsRecovered": self.jobs_recovered,
-            "avgJobDurationMs": self.avg_job_duration_ms,
-            "stuckJobCount": self.stuck_job_count,
-        }
-
 
 @dataclass(frozen=True, slots=True)
 class Queue:
@@ -269,6 +308,9 @@ class Queue:
     oldest_due_seconds: float | None
     paused_at: datetime | None
     paused_reason: str | None
+    weight: int = 1
+    held: int = 0
+    """How many of those that wait belong to batches that rest, have ended or are being filled."""
 
 
 @dataclass(frozen=True, slots=True)

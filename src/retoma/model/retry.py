@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import random as _draw
 
-from retoma.checks import MOST_ATTEMPTS
 from retoma.errors import ConfigurationError, StepsFailed, Unstorable
+from retoma.model.validation import MOST_ATTEMPTS
 
 # The same answer would come a second time, and would be paid a second time.
 _POINTLESS = (Unstorable, ConfigurationError)

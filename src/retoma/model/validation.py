@@ -5,20 +5,26 @@ from __future__ import annotations
 import re
 from datetime import datetime
 from decimal import Decimal
+from itertools import pairwise
 from typing import Any
 
-from retoma.errors import ConfigurationError
+from retoma.errors import ConfigurationError, QueueReserved
+from retoma.values.text import unstorable_mark
 
 MOST_ATTEMPTS = 1_000_000
 LARGEST_ID = 2**63 - 1
+LARGEST_FILE = 50_000_000
+"""Bytes of one file that somebody sends."""
 CENTURY = 36_525 * 86_400
 """In seconds; nobody means to wait for longer."""
+
+HOUSE_QUEUE = "retoma"
+"""Where the house's own jobs wait."""
 
 _LONGEST = 500
 _FORTUNE = 10**12  # US dollars
 _MOST_ROWS = 10_000
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")
-_LONE = re.compile("[\ud800-\udfff]")
 
 
 def name(what: str, given: Any) -> None:
@@ -30,10 +36,22 @@ def name(what: str, given: Any) -> None:
         )
 
 
+def queue(given: Any, *, otherwise: str) -> None:
+    """The queue, if any, that somebody chose in place of the pipeline's own, *otherwise*."""
+    if given is None:
+        return
+    name("queue", given)
+    if given == HOUSE_QUEUE != otherwise:
+        raise QueueReserved(
+            f"The queue {HOUSE_QUEUE!r} is for the house's own jobs: others would hold up recovery and cleaning.",
+            next=f"Leave the queue out, and the job waits in {otherwise!r}; or name another one.",
+        )
+
+
 def text(what: str, given: Any) -> None:
     """A text, if any, that PostgreSQL can keep and find."""
-    fits = given is None or (isinstance(given, str) and 1 <= len(given) <= _LONGEST and "\0" not in given)
-    if not fits or (given and not given.isascii() and _LONE.search(given)):
+    fits = isinstance(given, str) and 1 <= len(given) <= _LONGEST and unstorable_mark(given) is None
+    if given is not None and not fits:
         shown = repr(given[:80] if isinstance(given, str) else given)
         raise ConfigurationError(
             f"A {what} has 1 to {_LONGEST} characters and no NUL, nor half of a character, not {shown}."
@@ -77,6 +95,21 @@ def page(what: str, limit: Any) -> None:
         raise ConfigurationError(
             f"A page has at least 1 and at most {_MOST_ROWS:,} {what}, not {limit!r}.", next="Leave limit out for 50."
         )
+
+
+_SHORTEST_SECRET, _FEWEST_SIGNS = 20, 10
+
+
+def weakness(secret: str) -> str | None:
+    """Why *secret*, which somebody thought up, could be guessed; None when it cannot."""
+    if len(secret) < _SHORTEST_SECRET:
+        return f"has fewer than {_SHORTEST_SECRET} characters"
+    if len(set(secret.lower())) < _FEWEST_SIGNS:
+        return f"has fewer than {_FEWEST_SIGNS} different characters"
+    if secret in (secret + secret)[1:-1]:
+        return "repeats a shorter word"
+    near = sum(abs(ord(one) - ord(other)) <= 1 for one, other in pairwise(secret))
+    return "follows the alphabet or counts" if near > len(secret) // 2 else None
 
 
 def is_id(number: Any) -> bool:

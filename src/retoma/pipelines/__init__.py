@@ -1,40 +1,29 @@
-"""The ready pipelines, and the app that serves them when nobody names another (``retoma.pipelines:app``)."""
+"""The ready products, and the app that serves them when nobody names another (``retoma.pipelines:app``)."""
 
 from __future__ import annotations
 
-import os
-from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from retoma.app import Retoma
-from retoma.pipeline import Pipeline
-from retoma.pipelines import classification, documents, embeddings
-from retoma.pipelines.sweeping import sweep_blobs
-from retoma.providers.choose import providers_from
-from retoma.settings import Settings
+from retoma.pipelines.books.extension import BOOKS
+from retoma.pipelines.classification.extension import CLASSIFICATION
+from retoma.pipelines.documents.extension import DOCUMENTS
+from retoma.pipelines.embeddings.extension import EMBEDDINGS
+from retoma.pipelines.files.extension import FILES
+from retoma.pipelines.quotes.extension import QUOTES
 
-__all__ = ["ALL", "ready"]
+if TYPE_CHECKING:
+    from retoma.pipelines.ready_app import ready
 
-ALL: tuple[Pipeline[Any, Any], ...] = (
-    *documents.PIPELINES,
-    *embeddings.PIPELINES,
-    *classification.PIPELINES,
-    sweep_blobs,
-)
-"""Every ready pipeline; an app of one's own may list them beside its own."""
+__all__ = ["ALL", "BOOKS", "CLASSIFICATION", "DOCUMENTS", "EMBEDDINGS", "FILES", "QUOTES", "ready"]
 
-
-@cache
-def ready() -> Retoma:
-    """The app of the ready pipelines, with the providers that the settings choose."""
-    settings = Settings.load()
-    return Retoma(
-        settings=settings, pipelines=ALL, providers=providers_from({**os.environ, "RETOMA_HOME": str(settings.home)})
-    )
+ALL = (DOCUMENTS, EMBEDDINGS, CLASSIFICATION, QUOTES, BOOKS, FILES)
+"""Every ready product; an app of one's own may list them beside its own."""
 
 
 def __getattr__(name: str) -> Any:
-    # Made when somebody asks for it: who imports one pipeline need not have set up the providers of all.
-    if name == "app":
-        return ready()
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    # Made at the first use: a program that imports one product has not set up the providers of all.
+    if name not in {"app", "ready"}:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from retoma.pipelines.ready_app import ready  # noqa: PLC0415
+
+    return ready() if name == "app" else ready

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import NamedTuple, TypeVar
 
-from retoma.app import Retoma
-from retoma.query import Query, load
+from retoma.app.retoma import Retoma
+from retoma.store.query import Query, load
 
 K = TypeVar("K", bound=Hashable)
 
@@ -44,11 +44,6 @@ async def pgvector(app: Retoma) -> Extension | None:
     """What the database of *app* has of pgvector; None when it has none."""
     found = await app.fetch(extension())
     return found[0] if found else None
-
-
-async def has_pgvector(app: Retoma) -> bool:
-    """Whether the database of *app* can compare vectors itself."""
-    return await pgvector(app) is not None
 
 
 def nearest(query: Sequence[float], vectors: Sequence[tuple[K, Sequence[float]]], limit: int) -> list[tuple[K, float]]:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 
 import psycopg
 from psycopg.pq import TransactionStatus
 
-from retoma.commands import Command
-from retoma.database import fetch, fetch_sync
 from retoma.errors import ConfigurationError
-from retoma.query import Array, Query, numbered
+from retoma.postgres.database import Database, fetch, fetch_sync
+from retoma.store.query import Array, Command, Query, numbered
 
 T = TypeVar("T")
 
@@ -38,6 +38,19 @@ async def run_on(connection: object, command: Command[T]) -> T:
             rows = await _rows(connection, query)
     except StopIteration as done:
         return done.value  # type: ignore[no-any-return]
+
+
+class CommandRunner:
+    """Puts commands to an app's open database, or to a connection of the caller's own."""
+
+    def __init__(self, database: Callable[[], Database]) -> None:
+        self._database = database
+
+    async def _ask(self, command: Command[T], conn: object = None) -> T:
+        if conn is not None:
+            return await run_on(conn, command)
+        async with self._database().connection() as connection:
+            return await run_on(connection, command)
 
 
 def run_on_sync(connection: object, command: Command[T]) -> T:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import select
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -13,33 +12,28 @@ from typing import Any, TypeVar, cast
 from weakref import WeakKeyDictionary, WeakSet
 
 import psycopg
-from psycopg import errors as pg
 from psycopg.rows import tuple_row
 from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolTimeout
 
-from retoma.address import checked, explain_connection
-from retoma.errors import DatabaseTooOld, DatabaseUnreachable
-from retoma.query import Query
-from retoma.settings import Settings
+from retoma.errors import DatabaseTooOld
+from retoma.postgres.borrowing import BORROWER
+from retoma.postgres.deadlines import GuardedConnection, GuardedSyncConnection
+from retoma.postgres.faults import LOST, TRANSIENT, Outages, is_lost, jitter, note_ours, retrying
+from retoma.postgres.url import checked, explain_connection
+from retoma.store.query import Query, numbered
+from retoma.system.settings import Settings
 
 T = TypeVar("T")
 
 OLDEST = 15
-LOST = (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout)
-"""What a broken connection looks like; whether the statement was done is then unknown."""
-TRANSIENT = (*LOST, pg.SerializationFailure, pg.DeadlockDetected)
-"""What may go well a moment later."""
 
 _IDLE_BEFORE_PROBE = 10.0  # seconds; as long as the kernel waits before it asks by itself
 _FIRST_SECONDS = 1.0
-_GONE = frozenset({"57P01", "57P02", "57P03"})  # the server stops, has crashed, or is starting
 
-
-def is_lost(error: Exception) -> bool:
-    """Whether *error* says that the connection went away, rather than that a statement failed on it."""
-    if not isinstance(error, psycopg.OperationalError):
-        return isinstance(error, LOST)
-    return error.sqlstate is None or error.sqlstate.startswith("08") or error.sqlstate in _GONE
+__all__ = [
+    "LOST", "TRANSIENT", "Database", "SyncDatabase", "check_version", "connection_options", "fetch", "fetch_sync",
+    "is_lost", "jitter",
+]  # fmt: skip
 
 
 # The statements of a worker are short walks along an index. A plan made while the tables were empty would read
@@ -71,11 +65,6 @@ def connection_options(settings: Settings, *, hot: bool = False) -> dict[str, An
     return options
 
 
-def jitter(attempt: int, *, longest: float = 5.0) -> float:
-    """Seconds to wait before try number *attempt* (from 1), so that not everybody comes back at once."""
-    return random.uniform(0.0, min(longest, 0.1 * 2.0**attempt))  # noqa: S311 - not a secret
-
-
 def check_version(version: int) -> None:
     """Refuse a server older than we can use; *version* as in server_version_num."""
     if version < OLDEST * 10_000:
@@ -85,7 +74,7 @@ def check_version(version: int) -> None:
         )
 
 
-class _Connection(psycopg.AsyncConnection[Any]):
+class _Connection(GuardedConnection):
     """One of our own. It keeps its cursor: a new one learns for every statement anew how parameters are written."""
 
     _kept: psycopg.AsyncCursor[Any] | None = None
@@ -105,7 +94,14 @@ class _Connection(psycopg.AsyncConnection[Any]):
         self._kept = None
 
 
-_Pool = AsyncConnectionPool[_Connection]
+class _Pool(AsyncConnectionPool[_Connection]):
+    """Lends the connection that came back last: a caller who asks one thing after the other meets one warm server
+    process, and connections that nobody needs rest until they are closed.
+    """
+
+    async def _get_ready_connection(self, timeout: float | None) -> _Connection | None:
+        self._pool.rotate()
+        return await super()._get_ready_connection(timeout)
 
 
 class _Probe:
@@ -129,7 +125,13 @@ class _Probe:
 
     async def check(self, connection: psycopg.AsyncConnection[Any]) -> None:
         if self.doubts(connection):
-            await AsyncConnectionPool.check_connection(connection)
+            borrower = BORROWER.get()
+            held = set() if borrower is None else borrower.held
+            held.add(connection)
+            try:
+                await AsyncConnectionPool.check_connection(connection)
+            finally:
+                held.discard(connection)
 
     def check_sync(self, connection: psycopg.Connection[Any]) -> None:
         if self.doubts(connection):
@@ -139,30 +141,72 @@ class _Probe:
 class _Lent:
     """A connection while somebody has it. The pool's own context would commit what autocommit has committed."""
 
-    __slots__ = ("_connection", "_pool", "_url")
+    __slots__ = ("_borrower", "_connection", "_pool", "_url")
 
     def __init__(self, pool: _Pool, url: str) -> None:
         self._pool = pool
         self._url = url
 
     async def __aenter__(self) -> psycopg.AsyncConnection[Any]:
+        borrower = self._borrower = BORROWER.get()
+        if borrower is not None:
+            await borrower.enter()
         try:
-            self._connection = await self._pool.getconn()
-        except PoolTimeout as error:
-            raise explain_connection(self._url, error) from None
+            self._connection = await self._got()
+        except BaseException as error:
+            if borrower is not None:
+                borrower.leave()
+            if isinstance(error, PoolTimeout):
+                raise explain_connection(self._url, error) from None
+            raise
+        if borrower is not None:
+            borrower.held.add(self._connection)
         return self._connection
 
+    async def _got(self) -> _Connection:
+        """A connection of the pool. Before Python 3.12 its wait swallows a cancellation that comes at the moment in
+        which there is one; whoever was cancelled is to hear of it all the same.
+        """
+        asking = asyncio.current_task()
+        before = asking.cancelling() if asking else 0
+        connection = await self._pool.getconn()
+        if asking and asking.cancelling() > before:
+            await self._pool.putconn(connection)
+            raise asyncio.CancelledError
+        return connection
+
     async def __aexit__(self, *_: object) -> None:
-        await self._pool.putconn(self._connection)
+        borrower = self._borrower
+        try:
+            await self._pool.putconn(self._connection)
+        finally:
+            if borrower is not None:
+                borrower.held.discard(self._connection)
+                borrower.leave()
 
 
 class Database:
-    """Runs queries; connections come from one pool."""
+    """Runs queries; connections come from one pool. A statement that is not answered within *deadline* seconds takes
+    its connection along, and counts as lost with it; by default that is a little past what the server allows.
+    """
 
-    def __init__(self, url: str, settings: Settings, *, most: int = 10, least: int = 1, hot: bool = False) -> None:
+    def __init__(
+        self,
+        url: str,
+        settings: Settings,
+        *,
+        most: int = 10,
+        least: int = 1,
+        hot: bool = False,
+        idle: float = 600.0,
+        deadline: float | None = None,
+    ) -> None:
+        """Between *least* and *most* connections; one that nobody needed for *idle* seconds is closed."""
         self.url = checked(url)
         self.settings = settings
-        self._pool: _Pool = AsyncConnectionPool(
+        self.outages = Outages()
+        self._deadline = deadline or settings.statement_seconds + settings.answer_seconds
+        self._pool = _Pool(
             self.url,
             connection_class=_Connection,
             kwargs=connection_options(settings, hot=hot),
@@ -170,6 +214,7 @@ class Database:
             max_size=most,
             open=False,
             timeout=settings.connect_timeout * 2,
+            max_idle=idle,
             reconnect_timeout=0,
             check=_Probe().check,
             configure=self._note,
@@ -178,6 +223,7 @@ class Database:
         self._made: WeakSet[_Connection] = WeakSet()
 
     async def _note(self, connection: _Connection) -> None:
+        connection.deadline = self._deadline
         self._made.add(connection)
 
     async def open(self) -> None:
@@ -231,21 +277,29 @@ class Database:
         assert row is not None
         return cast(datetime, row[0])
 
-    async def persist(self, query: Query[T]) -> list[T]:
-        """Every row of *query*, which can be repeated without harm: tried again until the database answers."""
-        attempt = 0
-        while True:
-            try:
-                return await self.all(query)
-            except (*TRANSIENT, DatabaseUnreachable):
-                attempt += 1
-                await asyncio.sleep(jitter(attempt))
+    async def persist(self, query: Query[T], *, doing: str = "asking") -> list[T]:
+        """Every row of *query*, which can be repeated without harm: tried again until the database has done it. Only
+        when its own data is at fault does that error come back. *doing* is what people are told meanwhile.
+        """
+        return await retrying(lambda: self.all(query), doing=doing, outages=self.outages)
+
+
+async def connect(url: str, settings: Settings, *, hot: bool = False) -> GuardedConnection:
+    """A connection that belongs to no pool."""
+    return await _Connection.connect(url, **connection_options(settings, hot=hot))
 
 
 async def fetch(connection: psycopg.AsyncConnection[Any], query: Query[T]) -> list[T]:
     """Run *query* on *connection*, whatever rows and cursors its owner prefers."""
     cursor = connection.kept_cursor() if isinstance(connection, _Connection) else _cursor(connection)
-    await cursor.execute(query.sql, query.params)
+    # With its parameters numbered by us, and once: the driver would look for their names in every long text anew.
+    text, names = numbered(query.sql)
+    try:
+        await cursor.execute(text, [query.params[name] for name in names])
+    except psycopg.Error as error:
+        if isinstance(connection, _Connection):
+            note_ours(error)
+        raise
     rows = await cursor.fetchall()
     if len(rows) > 1 and isinstance(connection, _Connection):
         connection.forget_cursor()
@@ -254,17 +308,19 @@ async def fetch(connection: psycopg.AsyncConnection[Any], query: Query[T]) -> li
 
 
 def _cursor(connection: psycopg.AsyncConnection[Any]) -> psycopg.AsyncCursor[Any]:
-    return psycopg.AsyncCursor(connection, row_factory=tuple_row)
+    return psycopg.AsyncRawCursor(connection, row_factory=tuple_row)
 
 
 class SyncDatabase:
     """The same, without await."""
 
-    def __init__(self, url: str, settings: Settings, *, most: int = 10) -> None:
+    def __init__(self, url: str, settings: Settings, *, most: int = 10, deadline: float | None = None) -> None:
         self.url = checked(url)
         self.settings = settings
-        self._pool: ConnectionPool[psycopg.Connection[Any]] = ConnectionPool(
+        self._deadline = deadline or settings.statement_seconds + settings.answer_seconds
+        self._pool: ConnectionPool[GuardedSyncConnection] = ConnectionPool(
             self.url,
+            connection_class=GuardedSyncConnection,
             kwargs=connection_options(settings),
             min_size=1,
             max_size=most,
@@ -272,7 +328,11 @@ class SyncDatabase:
             timeout=settings.connect_timeout * 2,
             reconnect_timeout=0,
             check=_Probe().check_sync,
+            configure=self._note,
         )
+
+    def _note(self, connection: GuardedSyncConnection) -> None:
+        connection.deadline = self._deadline
 
     def open(self) -> None:
         """Connect once, so that a wrong address or an old server is told at the start."""
@@ -320,5 +380,10 @@ class SyncDatabase:
 def fetch_sync(connection: psycopg.Connection[Any], query: Query[T]) -> list[T]:
     """Run *query* on *connection*, whatever rows and cursors its owner prefers."""
     cursor = psycopg.Cursor(connection, row_factory=tuple_row)
-    cursor.execute(query.sql, query.params)
+    try:
+        cursor.execute(query.sql, query.params)
+    except psycopg.Error as error:
+        if isinstance(connection, GuardedSyncConnection):
+            note_ours(error)
+        raise
     return [query.row(*row) for row in cursor.fetchall()]

@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 import psycopg
 from psycopg import errors as pg
 
-from retoma.database import fetch_sync, jitter
 from retoma.errors import SchemaBusy
-from retoma.model import Holder
+from retoma.model.job import Holder
+from retoma.postgres.database import fetch_sync, jitter
 from retoma.store import health
 from retoma.store.migrations import LOCK_SECONDS
 
@@ -28,7 +28,7 @@ _LOOK_SECONDS = 0.25
 _LOOKS_THAT_ARE_LONG = int(1.5 * LOCK_SECONDS / _LOOK_SECONDS)
 
 
-class Patience:
+class LockRetry:
     """Does what needs a lock, again and again; a connection of its own, *looking*, sees who holds it meanwhile."""
 
     def __init__(self, looking: psycopg.Connection[Any], *, tries: int, tell: Tell) -> None:

@@ -2,45 +2,36 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable, Collection
 from uuid import uuid4
 
 import psycopg
 
-from retoma.database import connection_options, jitter
-from retoma.settings import Settings
+from retoma.postgres.database import connection_options
+from retoma.postgres.dedicated import Line
+from retoma.system.settings import Settings
 from retoma.telemetry import emit
 from retoma.telemetry.events import HintsUnheard
 
 CHANNEL = "retoma"
-_PROBE_SECONDS = 10.0
 
 
-async def listen(url: str, settings: Settings, queues: Collection[str], wake: Callable[[], None]) -> None:
-    """Call *wake* whenever a job is queued in one of *queues*; for ever, across lost connections."""
+def listening(
+    url: str, settings: Settings, queues: Collection[str], wake: Callable[[], None], *, hint: int | None = None
+) -> Line:
+    """A line to claim by, that calls *wake* whenever a job is queued in one of *queues* and it is not busy claiming."""
     if settings.pooler == "transaction":
         emit(HintsUnheard(reason="a transaction pooler stands in between", poll=settings.poll_seconds))
-        return
-    attempt = 0
-    while True:
-        try:
-            async with await psycopg.AsyncConnection.connect(url, **connection_options(settings)) as connection:
-                await connection.execute(f"listen {CHANNEL}")
-                attempt = 0
-                wake()
-                while True:
-                    async for hint in connection.notifies(timeout=_PROBE_SECONDS):
-                        if hint.payload in queues:
-                            wake()
-                    # Silence may be a dead connection: ask it something.
-                    await connection.execute("select 1")
-        except psycopg.Error:
-            attempt += 1
-            if attempt == 1:
-                emit(HintsUnheard(reason="the listening connection was lost", poll=settings.poll_seconds))
-            await asyncio.sleep(jitter(attempt))
+
+    def heard(queue: str) -> None:
+        if queue in queues:
+            wake()
+
+    def lost() -> None:
+        emit(HintsUnheard(reason="the listening connection was lost", poll=settings.poll_seconds))
+
+    return Line(url, settings, hot=True, hint=hint, channel=CHANNEL, heard=heard, made=wake, lost=lost)
 
 
 def echo(url: str, settings: Settings, *, timeout: float = 2.0) -> float | None:

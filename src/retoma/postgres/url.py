@@ -58,6 +58,14 @@ def explain_connection(url: str, error: Exception) -> DatabaseUnreachable:
     password = urlsplit(url).password
     if password:
         text = text.replace(unquote(password), "…").replace(password, "…")
+    if "unsupported startup parameter" in text and "options" in text:
+        return DatabaseUnreachable(
+            f"The PgBouncer at {place(url)} refuses the time-outs that a connection asks for at its start "
+            "(unsupported startup parameter: options).",
+            next="In session mode write 'ignore_startup_parameters = options' into its configuration, and set the "
+            "time-outs, which it then drops, with 'alter role'; in transaction mode set RETOMA_POOLER=transaction. "
+            "See PgBouncer in docs/operate/index.md.",
+        )
     return DatabaseUnreachable(
         f"The database at {place(url)} cannot be reached: {text[:300].rstrip('.?! ')}.",
         next="Is the server running, and are user, password and database right? DATABASE_URL decides; "

@@ -15,6 +15,40 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from retoma.errors import RetomaError
+from retoma.model.rates import Usage
+
+__all__ = [
+    "Allowance",
+    "Answer",
+    "AnswerUnreadable",
+    "Blob",
+    "BlobStore",
+    "Chat",
+    "Classifier",
+    "Embedder",
+    "Extraction",
+    "Extractor",
+    "Field",
+    "Label",
+    "Message",
+    "Offer",
+    "Offers",
+    "Page",
+    "PriceSearch",
+    "Prompt",
+    "ProviderDown",
+    "ProviderError",
+    "ProviderRefused",
+    "ProviderTimeout",
+    "RateLimited",
+    "RequestRejected",
+    "Table",
+    "Usage",
+    "Vectors",
+    "Verdict",
+]
+
+_NOTHING = Usage()
 
 # — how they fail —
 
@@ -98,19 +132,6 @@ class Prompt:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Usage:
-    """What a request consumed, in the provider's own count."""
-
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cached_tokens: int = 0
-    units: int = 0
-    """Pages, searches, images: what is billed and is not tokens."""
-    cost: Decimal | None = None
-    """What the provider says it cost, in US dollars; None when it says nothing."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Allowance:
     """What the provider says is left, from its headers."""
 
@@ -126,11 +147,13 @@ class Answer:
     raw: str
     text: str
     model: str
-    usage: Usage = Usage()
+    usage: Usage = _NOTHING
     request_id: str | None = None
     finish: str | None = None
     """Why the model stopped: "stop", "length", "filter"…, in the provider's own words."""
     allowance: Allowance | None = None
+    call: int | None = None
+    """The number under which it was written down; the engine's own."""
 
     @property
     def truncated(self) -> bool:
@@ -144,7 +167,7 @@ class Vectors:
 
     vectors: Sequence[Sequence[float]]
     model: str
-    usage: Usage = Usage()
+    usage: Usage = _NOTHING
     allowance: Allowance | None = None
 
 
@@ -184,10 +207,12 @@ class Extraction:
     fields: Sequence[Field] = ()
     outline: Sequence[tuple[str, int]] = ()
     """Titles and their pages, when the document has an outline of its own."""
+    headings: Sequence[tuple[int, str, int]] = ()
+    """Depth (the top is 0), title and page of every line that the document's own style calls a heading."""
     reader: str
     """Which reader got it, in the end: "pypdfium2", "pikepdf+pypdfium2", "tesseract"…"""
     raw: str | None = None
-    usage: Usage = Usage()
+    usage: Usage = _NOTHING
 
     @property
     def text(self) -> str:
@@ -237,7 +262,7 @@ class Offers:
 
     offers: Sequence[Offer]
     raw: str
-    usage: Usage = Usage()
+    usage: Usage = _NOTHING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -321,8 +346,12 @@ class BlobStore(Protocol):
         """Store *content*; all of it or nothing, refused when longer than *most* bytes."""
         ...
 
-    def open(self, name: str) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """The content, in pieces."""
+    def open(
+        self, name: str, *, start: int = 0, length: int | None = None
+    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """The content, in pieces: from its byte *start* on, *length* bytes or all that follow. Who asks for a part
+        knows that it is there.
+        """
         ...
 
     async def delete(self, name: str) -> bool:

@@ -8,8 +8,9 @@ import httpx2
 from anthropic import AsyncAnthropic
 from pydantic import BaseModel
 
-from retoma.providers import Answer, Prompt, Usage
+from retoma.providers import Answer, Prompt
 from retoma.providers.http import Reply, read, rejected
+from retoma.providers.usage import of_message
 from retoma.providers.web import WebLine, patience, reply_of, web
 
 ANTHROPIC = "https://api.anthropic.com"
@@ -60,7 +61,7 @@ class AnthropicChat:
             raw=reply.body,
             text="".join(block.text for block in message.content if block.type == "text"),
             model=message.model or prompt.model or self.model,
-            usage=message.usage.plain(),
+            usage=of_message(message.usage),
             request_id=reply.headers.get("request-id") or message.id,
             finish=message.stop_reason,
             allowance=reply.allowance,
@@ -86,22 +87,9 @@ class _Block(BaseModel):
     text: str = ""
 
 
-class _Usage(BaseModel):
-    input_tokens: int
-    output_tokens: int
-    cache_creation_input_tokens: int | None = None
-    cache_read_input_tokens: int | None = None
-
-    def plain(self) -> Usage:
-        cached = self.cache_read_input_tokens or 0
-        # The service counts what came from its cache apart; everywhere else it is part of the input.
-        whole = self.input_tokens + cached + (self.cache_creation_input_tokens or 0)
-        return Usage(input_tokens=whole, output_tokens=self.output_tokens, cached_tokens=cached)
-
-
 class _Message(BaseModel):
     id: str | None = None
     model: str = ""
     content: list[_Block]
     stop_reason: str | None = None
-    usage: _Usage
+    usage: Any = None

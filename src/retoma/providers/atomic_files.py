@@ -12,15 +12,19 @@ from contextlib import suppress
 from pathlib import Path
 
 from retoma.errors import RetomaError
+from retoma.system.private_files import FILE, make_private
 
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 
 
 class Part:
-    """A file at *path* until it becomes the whole; made when something is written. For one thread at a time."""
+    """A file at *path* until it becomes the whole; made when something is written. For one thread at a time. Folders
+    that are missing *inside* that one are made for their owner alone.
+    """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, inside: Path) -> None:
         self._path = path
+        self._inside = inside
         self._file: int | None = None
         self._there = False
 
@@ -32,7 +36,7 @@ class Part:
     def write(self, piece: bytes) -> None:
         """Add *piece*."""
         if self._file is None:
-            self._file, self._there = _created(self._path), True
+            self._file, self._there = _created(self._path, self._inside), True
         left = memoryview(piece)
         while left:
             left = left[os.write(self._file, left) :]
@@ -51,7 +55,7 @@ class Part:
         try:
             self._path.replace(target)
         except FileNotFoundError:  # somebody tidied up
-            target.parent.mkdir(parents=True, exist_ok=True)
+            make_private(target.parent, inside=self._inside)
             self._path.replace(target)
         self._there = False
 
@@ -113,10 +117,10 @@ def settle(folder: Path) -> None:
         os.close(number)
 
 
-def _created(path: Path) -> int:
+def _created(path: Path, inside: Path) -> int:
     """A new file to write to."""
     try:
-        return os.open(path, _FLAGS, 0o666)
+        return os.open(path, _FLAGS, FILE)
     except FileNotFoundError:  # the first one, or somebody tidied up
-        path.parent.mkdir(parents=True, exist_ok=True)
-        return os.open(path, _FLAGS, 0o666)
+        make_private(path.parent, inside=inside)
+        return os.open(path, _FLAGS, FILE)

@@ -16,8 +16,8 @@ from azure.core.exceptions import (
 )
 
 from retoma.providers import ProviderError
+from retoma.providers.client import CONNECT_SECONDS, SILENCE_SECONDS, Line
 from retoma.providers.http import Reply, down, late
-from retoma.providers.line import CONNECT_SECONDS, SILENCE_SECONDS, Line
 
 C = TypeVar("C")
 

@@ -61,7 +61,9 @@ class AzureBlobs:
         return measured.blob
 
     @asynccontextmanager
-    async def open(self, name: str) -> AsyncIterator[AsyncIterator[bytes]]:
+    async def open(
+        self, name: str, *, start: int = 0, length: int | None = None
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
         """The content, in pieces; when it is replaced meanwhile, the next piece fails and can be tried again.
 
         A read costs nothing, and the SDK tries it three times; that cannot be turned off.
@@ -71,7 +73,11 @@ class AzureBlobs:
         try:
             found = await self._line.ask(
                 lambda client: _unless_missing(
-                    client.get_blob_client(name).download_blob(raw_response_hook=responses.hear)
+                    client.get_blob_client(name).download_blob(
+                        offset=start if start or length is not None else None,
+                        length=length,
+                        raw_response_hook=responses.hear,
+                    )
                 ),
                 timeout=LONGEST,
             )

@@ -21,8 +21,8 @@ from pydantic.alias_generators import to_camel
 
 from retoma.providers import Extraction, Field, Page, ProviderError, RequestRejected, Table, Usage
 from retoma.providers.azure import OPTIONS, AzureLine, azure_reply
+from retoma.providers.deferred import Pending, ResultLost
 from retoma.providers.http import Reply, read, rejected, unreadable
-from retoma.providers.later import Pending, ResultLost
 
 VERSION = "2024-11-30"
 KINDS = frozenset({"pdf", "jpeg", "jpg", "png", "bmp", "tiff", "heif", "docx", "xlsx", "pptx", "html"})

@@ -202,7 +202,8 @@ def _chosen(setting: str, default: str, makers: Mapping[str, Maker | None], give
 
 def _blobs(given: Mapping[str, str]) -> Any:
     # Written with its slash also where the home is the current folder.
-    where = given.get("RETOMA_BLOBS") or f"{Path(given.get('RETOMA_HOME') or '.retoma')}/blobs"
+    home = Path(given.get("RETOMA_HOME") or ".retoma")
+    where = given.get("RETOMA_BLOBS") or f"{home}/blobs"
     chosen = f"RETOMA_BLOBS={where}"
     if where == "azure":
         return AZURE_BLOBS.make(given, chosen=chosen)
@@ -214,7 +215,7 @@ def _blobs(given: Mapping[str, str]) -> Any:
         raise ConfigurationError(
             f"{chosen} is not known.", next="Choose azure, s3://bucket/prefix, or a folder with a slash in it: ./blobs."
         )
-    return FOLDER.make(given, chosen=chosen, root=Path(where))
+    return FOLDER.make(given, chosen=chosen, root=Path(where), home=None if given.get("RETOMA_BLOBS") else home)
 
 
 def _read(given: Mapping[str, str], setting: str) -> Any:

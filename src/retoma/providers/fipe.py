@@ -27,7 +27,7 @@ FIPE = "https://parallelum.com.br/fipe/api/v1"
 
 _MOST = 10  # models that one search looks up, for each costs two requests of a small daily allowance
 _YEAR = re.compile(r"(?:19|20)\d\d")
-_NAMES = re.compile(r"\s+-\s+|/")  # a brand may go by several: "VW - VolksWagen", "Caoa Chery/Chery"
+_NAMES = re.compile(r"(?<!\s)\s++-\s+|/")  # a brand may go by several: "VW - VolksWagen", "Caoa Chery/Chery"
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,10 +17,11 @@ from weakref import WeakKeyDictionary
 
 from retoma.errors import RetomaError
 from retoma.providers import Blob, ProviderDown, ProviderRefused
+from retoma.providers.atomic_files import New, Part, keep_all, settle
 from retoma.providers.blobs import PIECE, Measured, checked, missing
 from retoma.providers.http import rejected
-from retoma.providers.parts import New, Part, keep_all, settle
-from retoma.writer import Together, see_through
+from retoma.system.concurrency import Coalescer, finish_before_cancel
+from retoma.system.private_files import close, close_all, make_private
 
 T = TypeVar("T")
 
@@ -31,17 +32,21 @@ _MOST = 50  # short files that are kept together
 
 
 class FolderBlobs:
-    """Files under *root*, each by its name."""
+    """Files under *root*, each by its name, for this account alone; and so is the *home* around it, if there is one."""
 
     provider = "folder"
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, home: Path | None = None) -> None:
         self._root = root.absolute()
+        self._private = home.absolute() if home else self._root
+        close(self._private)
+        # What was made when files were left as open as the umask had it.
+        close_all(self._root, last=self._root / _PARTS)
         self._swept = False
         self._inside: set[str] = set()
         self._numbers = count()
         self._mark = uuid4().hex
-        self._kept: WeakKeyDictionary[asyncio.AbstractEventLoop, Together[New, Exception | None]] = WeakKeyDictionary()
+        self._kept: WeakKeyDictionary[asyncio.AbstractEventLoop, Coalescer[New, Exception | None]] = WeakKeyDictionary()
 
     async def put(self, name: str, content: AsyncIterable[bytes], *, most: int | None = None) -> Blob:
         """Store *content*; all of it or nothing, refused when longer than *most* bytes."""
@@ -66,24 +71,28 @@ class FolderBlobs:
             raise self._told(failed, name) if isinstance(failed, OSError) else failed
         return measured.blob
 
-    def _together(self) -> Together[New, Exception | None]:
+    def _together(self) -> Coalescer[New, Exception | None]:
         loop = asyncio.get_running_loop()
         if loop not in self._kept:
 
             async def keep(files: list[New]) -> list[Exception | None]:
                 return await asyncio.to_thread(keep_all, files)
 
-            self._kept[loop] = Together(keep, most=_MOST)
+            self._kept[loop] = Coalescer(keep, most=_MOST)
         return self._kept[loop]
 
     @asynccontextmanager
-    async def open(self, name: str) -> AsyncIterator[AsyncIterator[bytes]]:
+    async def open(
+        self, name: str, *, start: int = 0, length: int | None = None
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
         """The content, in pieces; a file that is deleted or replaced meanwhile is still read to its end."""
         path = self._path(name)
 
         def opened() -> IO[bytes]:
             try:
-                return path.open("rb")
+                found = path.open("rb")
+                found.seek(start)
+                return found
             except FileNotFoundError:
                 self._refuse_vanished()
                 raise
@@ -91,7 +100,9 @@ class FolderBlobs:
         file = await self._do(name, opened)
 
         async def pieces() -> AsyncIterator[bytes]:
-            while piece := await self._do(name, lambda: file.read(PIECE)):
+            left = length
+            while piece := await self._do(name, partial(file.read, PIECE if left is None else min(PIECE, left))):
+                left = None if left is None else left - len(piece)
                 yield piece
 
         try:
@@ -137,7 +148,7 @@ class FolderBlobs:
 
     def _make(self, folder: str, name: str) -> None:
         path = self._root / folder
-        path.mkdir(parents=True, exist_ok=True)
+        make_private(path, inside=self._private)
         self._refuse_outside(path, name)
         while path != self._root:  # a new folder is a name, too
             path = path.parent
@@ -157,7 +168,8 @@ class FolderBlobs:
 
     def _part(self) -> Part:
         # Others may write there, and our own children.
-        return Part(self._root / _PARTS / f"{self._mark}-{os.getpid()}-{next(self._numbers)}")
+        name = f"{self._mark}-{os.getpid()}-{next(self._numbers)}"
+        return Part(self._root / _PARTS / name, inside=self._private)
 
     def _sweep(self) -> None:
         """Remove, once, what a killed process left behind long ago."""
@@ -174,7 +186,7 @@ class FolderBlobs:
         their file.
         """
         try:
-            return await see_through(asyncio.get_running_loop().run_in_executor(None, work))
+            return await finish_before_cancel(asyncio.get_running_loop().run_in_executor(None, work))
         except OSError as error:
             failed = self._told(error, name)
         raise failed

@@ -30,7 +30,7 @@ W = TypeVar("W", bound=BaseModel)
 _WORDS = 300  # of what a service says about its error
 _HIDDEN = "***"
 _LOOKS_LIKE_A_KEY = re.compile(r"\b(?:sk-|Bearer )[\w.*-]{6,}")
-_TAGS = re.compile(r"<[^>]*>")
+_TAGS = re.compile(r"<[^<>]*>")
 
 _BY_STATUS: dict[int, type[ProviderError]] = {
     401: ProviderRefused,

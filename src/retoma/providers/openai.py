@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from decimal import Decimal
 from typing import Any, cast
 
 import httpx2
@@ -12,8 +11,9 @@ from openai import AsyncOpenAI
 from pydantic import BaseModel
 
 from retoma.errors import ConfigurationError
-from retoma.providers import Answer, Prompt, Usage, Vectors
+from retoma.providers import Answer, Prompt, Vectors
 from retoma.providers.http import Reply, read, rejected, unreadable
+from retoma.providers.usage import of_completion
 from retoma.providers.web import WebLine, patience, reply_of, web
 
 OPENAI = "https://api.openai.com/v1"
@@ -81,7 +81,7 @@ class Completions:
             raw=reply.body,
             text=first.message.content or first.message.refusal or "",
             model=completion.model or prompt.model or self.model,
-            usage=completion.usage.plain() if completion.usage else Usage(),
+            usage=of_completion(completion.usage, completion.service_tier),
             request_id=reply.headers.get("x-request-id") or completion.id,
             finish="refusal" if first.message.refusal else first.finish_reason,
             allowance=reply.allowance,
@@ -145,7 +145,7 @@ class Embeddings:
         return Vectors(
             vectors=[found[index] for index in range(asked)],
             model=embedded.model or self.model,
-            usage=embedded.usage.plain() if embedded.usage else Usage(),
+            usage=of_completion(embedded.usage, answers=False),
             allowance=reply.allowance,
         )
 
@@ -220,39 +220,12 @@ class _Choice(BaseModel):
     error: _Error | None = None
 
 
-class _Cached(BaseModel):
-    cached_tokens: int | None = None
-
-
-class _Upstream(BaseModel):
-    upstream_inference_cost: Decimal | None = None
-
-
-class _Usage(BaseModel):
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    prompt_tokens_details: _Cached | None = None
-    cost: Decimal | None = None
-    is_byok: bool = False
-    cost_details: _Upstream | None = None
-
-    def plain(self) -> Usage:
-        cost = self.cost
-        if cost is not None and self.is_byok and self.cost_details:
-            cost += self.cost_details.upstream_inference_cost or 0  # the fee, and what the owner of the key pays
-        return Usage(
-            input_tokens=self.prompt_tokens,
-            output_tokens=self.completion_tokens,
-            cached_tokens=(self.prompt_tokens_details and self.prompt_tokens_details.cached_tokens) or 0,
-            cost=cost,
-        )
-
-
 class _Completion(BaseModel):
     id: str | None = None
     model: str = ""
     choices: list[_Choice] = []
-    usage: _Usage | None = None
+    usage: Any = None
+    service_tier: Any = None
     error: _Error | None = None
 
 
@@ -264,5 +237,5 @@ class _Vector(BaseModel):
 class _Embedded(BaseModel):
     model: str = ""
     data: list[_Vector] = []
-    usage: _Usage | None = None
+    usage: Any = None
     error: _Error | None = None

@@ -13,12 +13,13 @@ from obstore.store import S3Store
 
 from retoma.providers import Blob, ProviderError
 from retoma.providers.blobs import LONGEST, PIECE, Measured, checked, missing
+from retoma.providers.client import CONNECT_SECONDS, Line
 from retoma.providers.http import Reply, down, late, misled
-from retoma.providers.line import CONNECT_SECONDS, Line
 
 _PART = 8 * PIECE
 _STATUS = re.compile(r"status: (\d{3})")
-_BODY = re.compile(r"<Code>.*?</(?:Message|Code)>", re.DOTALL)
+_BODY = "<Code>"
+_BODY_END = re.compile(r"</(?:Message|Code)>")
 
 
 class S3Blobs:
@@ -91,11 +92,16 @@ class S3Blobs:
         return measured.blob
 
     @asynccontextmanager
-    async def open(self, name: str) -> AsyncIterator[AsyncIterator[bytes]]:
+    async def open(
+        self, name: str, *, start: int = 0, length: int | None = None
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
         """The content, in pieces."""
         checked(name, provider=self.provider)
+        options: Any = {}
+        if start or length is not None:
+            options = {"range": {"offset": start} if length is None else (start, start + length)}
         try:
-            found = await self._line.ask(lambda store: store.get_async(name), timeout=LONGEST)
+            found = await self._line.ask(lambda store: store.get_async(name, options=options), timeout=LONGEST)
         except FileNotFoundError:
             found = None
         if found is None:
@@ -141,8 +147,9 @@ class _S3Line(Line[S3Store]):
         if not isinstance(error, BaseError):
             return None
         if status := _STATUS.search(text):
-            body = _BODY.search(text)
-            return self.failure(Reply(int(status[1]), {}, body[0] if body else ""))
+            start = text.find(_BODY)
+            end = _BODY_END.search(text, start) if start >= 0 else None
+            return self.failure(Reply(int(status[1]), {}, text[start : end.end()] if end else ""))
         if "kind: Connect" in text:
             return down(self.provider, "cannot be reached", sent=False)
         if "kind: Timeout" in text:

@@ -40,10 +40,17 @@ class SerpApi:
 
     async def search(self, query: str, *, limit: int = 40, timeout: float) -> Offers:
         """Offers for *query*, as the shops list them; what has no price is no offer."""
+        reply = await self._ask({"q": query}, timeout=timeout)
+        found = read(_Found, reply.body, provider=self.provider)
+        if found.error and _NOTHING not in found.error:
+            raise self._line.failure(Reply(httpx2.codes.BAD_GATEWAY, reply.headers, reply.body))
+        offers = [self._offer(each, each.extracted_price) for each in found.shopping_results if each.extracted_price]
+        return Offers(offers=offers[:limit], raw=reply.body, usage=Usage(units=1))
 
+    async def _ask(self, params: dict[str, str], *, timeout: float) -> Reply:
         async def say(client: httpx2.AsyncClient) -> Reply:
             request = client.build_request(
-                "GET", "/search.json", params={**self._where, "q": query}, timeout=patience(timeout)
+                "GET", "/search.json", params={**self._where, **params}, timeout=patience(timeout)
             )
             # This service wants the key in the address, and addresses are logged: so the request is sent to
             # another target than the one it tells.
@@ -54,11 +61,7 @@ class SerpApi:
         reply = await self._line.ask(say, timeout=timeout)
         if reply.status != httpx2.codes.OK:
             raise self._line.failure(reply)
-        found = read(_Found, reply.body, provider=self.provider)
-        if found.error and _NOTHING not in found.error:
-            raise self._line.failure(Reply(httpx2.codes.BAD_GATEWAY, reply.headers, reply.body))
-        offers = [self._offer(each, each.extracted_price) for each in found.shopping_results if each.extracted_price]
-        return Offers(offers=offers[:limit], raw=reply.body, usage=Usage(units=1))
+        return reply
 
     async def aopen(self) -> None:
         _ = self._line.client()
@@ -77,6 +80,25 @@ class SerpApi:
         )
 
 
+class SerpApiStores(SerpApi):
+    """The shops behind one listed product: its second call, asked with the token of the first one's answer."""
+
+    def __init__(self, *, key: str, base_url: str = SERPAPI, currency: str = "BRL") -> None:
+        super().__init__(key=key, currency=currency, base_url=base_url)
+        self._where = {**self._where, "engine": "google_immersive_product"}
+        self.parameters = {**self._where, "currency": currency}
+
+    async def search(self, query: str, *, limit: int = 40, timeout: float) -> Offers:
+        """The offers of the shops that sell the product with the token *query*, each with its address."""
+        reply = await self._ask({"page_token": query}, timeout=timeout)
+        found = read(_Product, reply.body, provider=self.provider)
+        if found.error and _NOTHING not in found.error:
+            raise self._line.failure(Reply(httpx2.codes.BAD_GATEWAY, reply.headers, reply.body))
+        stores = found.product_results.stores
+        offers = [self._offer(each.listed, each.extracted_price) for each in stores if each.extracted_price]
+        return Offers(offers=offers[:limit], raw=reply.body, usage=Usage(units=1))
+
+
 # — the wire, as far as we read it —
 
 
@@ -92,4 +114,26 @@ class _Listed(BaseModel):
 class _Found(BaseModel):
     search_metadata: dict[str, Any]
     shopping_results: list[_Listed] = []
+    error: str | None = None
+
+
+class _Store(BaseModel):
+    name: str = ""
+    title: str = ""
+    link: str | None = None
+    price: str = ""
+    extracted_price: Decimal | None = None
+
+    @property
+    def listed(self) -> _Listed:
+        return _Listed(title=self.title, source=self.name, price=self.price, link=self.link)
+
+
+class _Stores(BaseModel):
+    stores: list[_Store] = []
+
+
+class _Product(BaseModel):
+    search_metadata: dict[str, Any]
+    product_results: _Stores = _Stores()
     error: str | None = None

@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 import httpx2
 
 from retoma.providers import ProviderError
+from retoma.providers.client import CONNECT_SECONDS, Line
 from retoma.providers.http import Reply, down, misled
-from retoma.providers.line import CONNECT_SECONDS, Line
 
 C = TypeVar("C")
 

@@ -10,12 +10,12 @@ from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, overload
 
-from retoma import checks
-from retoma.codec import Codec, codec_of
 from retoma.errors import ConfigurationError
-from retoma.retry import Retry
-from retoma.run import Run
-from retoma.sync_run import SyncRun
+from retoma.model import validation
+from retoma.model.retry import Retry
+from retoma.run.run import Run
+from retoma.run.sync_run import SyncRun
+from retoma.values.codec import Codec, codec_of
 
 I = TypeVar("I")
 O = TypeVar("O")
@@ -38,16 +38,38 @@ class Pipeline(Generic[I, O]):
     lane_at_once: int | None
     stall_seconds: float
     cron: str | None = None
+    internal: bool = False
     is_async: bool
     input: Codec[I] = field(repr=False)
     output: Codec[O] = field(repr=False)
     needs: Mapping[str, Any] = field(repr=False)
-    likes: Mapping[str, Any] = field(repr=False)
+    optional: Mapping[str, Any] = field(repr=False)
     """As *needs*, for keywords with a default: they are given when somebody provides them."""
 
     def __call__(self, input: I, run: Run | SyncRun, /, **providers: Any) -> Any:
         """The plain function."""
         return self.handler(input, run, **providers)
+
+
+def must_be_pipeline(given: object) -> None:
+    """Refuse what is no pipeline, in words that say what was given instead."""
+    if isinstance(given, Pipeline):
+        return
+    name = getattr(given, "__name__", None)
+    if isinstance(given, str):
+        raise ConfigurationError(
+            f"A pipeline is needed here, and {given!r} is only a name.",
+            next=f"Pass the function that has @pipeline({given!r}) above it, or app.registry.pipeline({given!r}).",
+        )
+    if callable(given) and name is not None:
+        raise ConfigurationError(
+            f"A pipeline is needed here, and {name} is a plain function: nothing says which name its jobs carry.",
+            next=f'Write @pipeline("{name}") above it.',
+        )
+    raise ConfigurationError(
+        f"A pipeline is needed here, and this is a value of type {type(given).__name__}.",
+        next='Pass a function that has @pipeline("its-name") above it.',
+    )
 
 
 class _Definition(Protocol):
@@ -71,6 +93,7 @@ def pipeline(
     lane_at_once: int | None = None,
     stall_seconds: float = 300.0,
     cron: str | None = None,
+    internal: bool = False,
 ) -> _Definition:
     """Make a pipeline of a function ``(input, run, *, providers…)``.
 
@@ -78,20 +101,18 @@ def pipeline(
     in its queue. Each pipeline has a queue of its own unless *queue* names a shared one. *lane* sorts jobs into
     lines that take turns, and *lane_at_once* lets only so many of a line run at the same time. A batch of these jobs
     in which nothing moves for *stall_seconds* is asked why. With *cron*, every worker sees to it that there is a
-    schedule of the pipeline's name, which queues a job without input whenever that comes.
+    schedule of the pipeline's name, which queues a job without input whenever that comes. The jobs of an *internal*
+    pipeline are made by the program alone, which vouches for their inputs: over HTTP they are refused.
     """
     times = {"timeout": timeout, "step_timeout": step_timeout, "expires": expires, "stall_seconds": stall_seconds}
     _check(name, queue or name, times, lane=lane, lane_at_once=lane_at_once)
-    checks.whole("priority", priority, -1000, 1000)
+    validation.whole("priority", priority, -1000, 1000)
 
     def define(handler: Callable[..., Any]) -> Pipeline[Any, Any]:
-        given, kind, needs, likes, result = _signature(name, handler)
+        given, kind, needs, optional, result = _signature(name, handler)
         is_async = asyncio.iscoroutinefunction(handler)
-        if cron is not None and given not in (None, types.NoneType):
-            raise ConfigurationError(
-                f"Pipeline {name!r} comes by the clock and asks for an input, which the clock does not have.",
-                next="Annotate its first parameter with None, or make the schedule with app.schedule.",
-            )
+        if cron is not None:
+            _check_clock(name, given)
         if is_async == (kind is SyncRun):
             raise ConfigurationError(
                 f"Pipeline {name!r}: an async handler takes a Run, a plain one takes a SyncRun.",
@@ -110,11 +131,12 @@ def pipeline(
             lane_at_once=lane_at_once,
             stall_seconds=stall_seconds,
             cron=cron,
+            internal=internal,
             is_async=is_async,
             input=codec_of(given),
             output=codec_of(result),
             needs=needs,
-            likes=likes,
+            optional=optional,
         )
 
     return typing.cast(_Definition, define)
@@ -128,14 +150,22 @@ def _check(
     lane: Callable[[Any], str] | None,
     lane_at_once: int | None,
 ) -> None:
-    checks.name("pipeline", name)
-    checks.name("queue", queue)
+    validation.name("pipeline", name)
+    validation.name("queue", queue)
     for what, number in times.items():
-        checks.seconds(f"Pipeline {name!r}: {what}", number)
+        validation.seconds(f"Pipeline {name!r}: {what}", number)
     if lane_at_once is not None and (lane is None or lane_at_once < 1):
         raise ConfigurationError(
             f"Pipeline {name!r} has lane_at_once={lane_at_once!r}; it needs lane= and at least 1.",
             next="Say which line a job belongs to: lane=lambda document: document.tenant.",
+        )
+
+
+def _check_clock(name: str, given: Any) -> None:
+    if given not in (None, types.NoneType):
+        raise ConfigurationError(
+            f"Pipeline {name!r} comes by the clock and asks for an input, which the clock does not have.",
+            next="Annotate its first parameter with None, or make the schedule with app.schedule.",
         )
 
 
@@ -159,8 +189,8 @@ def _signature(name: str, handler: Callable[..., Any]) -> tuple[Any, Any, dict[s
             next="For example: async def classify(document: Document, run: Run, *, chat: Chat) -> Label.",
         )
     needs = {each.name: hints[each.name] for each in keywords if each.default is inspect.Parameter.empty}
-    likes = {each.name: _without_none(hints[each.name]) for each in keywords if each.name not in needs}
-    return hints[places[0].name], hints[places[1].name], needs, likes, hints.get("return", Any)
+    optional = {each.name: _without_none(hints[each.name]) for each in keywords if each.name not in needs}
+    return hints[places[0].name], hints[places[1].name], needs, optional, hints.get("return", Any)
 
 
 def _without_none(annotation: Any) -> Any:

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from datetime import datetime
-from decimal import Decimal
-from typing import Any, Literal, TypedDict, TypeVar, cast
+from typing import Any, TypeVar, cast
 
-from retoma import embedded, migrate
-from retoma.chores import CHORES
 from retoma.errors import ConfigurationError, UnknownPipeline
-from retoma.pipeline import Pipeline
-from retoma.settings import Settings
+from retoma.run.pipeline import Pipeline, must_be_pipeline
+from retoma.system.settings import Settings
 
 T = TypeVar("T")
 
@@ -21,7 +17,7 @@ LATE_SECONDS = 0.025
 """A late hint waits a little longer, so that while jobs come one of them carries it."""
 
 
-class Front:
+class Registry:
     """The definitions of an app, checked when it is built."""
 
     def __init__(
@@ -29,37 +25,45 @@ class Front:
         database_url: str | None,
         *,
         pipelines: Iterable[Pipeline[Any, Any]],
+        maintenance: Iterable[Pipeline[Any, Any]] = (),
         providers: Mapping[type, object],
         settings: Settings | None,
     ) -> None:
         self.settings = settings or Settings.load(database_url=database_url)
+        if database_url is not None:
+            _check_address(database_url)
+            # What is said where the app is made counts, also beside settings.
+            self.settings = self.settings.model_copy(update={"database_url": database_url})
         self.pipelines: dict[str, Pipeline[Any, Any]] = {}
-        for each in (*CHORES, *pipelines):
+        maintenance = tuple(maintenance)
+        self._maintenance = {each.name for each in maintenance}
+        for each in (*maintenance, *pipelines):
+            must_be_pipeline(each)
             if each.name in self.pipelines:
                 raise ConfigurationError(f"Two pipelines are called {each.name!r}.", next="Rename one of them.")
             self.pipelines[each.name] = each
         known = {Settings: self.settings, **providers}
-        self.known = known
-        self.providers = {name: _provided(each, known) for name, each in self.pipelines.items()}
+        self.providers = known
+        self.provided = {name: _provided(each, known) for name, each in self.pipelines.items()}
         self._hinted: dict[str, float] = {}
 
     @property
     def own(self) -> list[str]:
-        """The names of the user's pipelines, without the house's chores."""
-        return sorted(name for name, each in self.pipelines.items() if each not in CHORES)
+        """The names of the user's pipelines, without the maintenance jobs of the engine."""
+        return sorted(self.pipelines.keys() - self._maintenance)
 
     @property
     def queues(self) -> list[str]:
         """The queues that the pipelines use."""
         return sorted({each.queue for each in self.pipelines.values()})
 
-    def provider(self, protocol: type[T]) -> T:
-        """Who provides *protocol* to the pipelines."""
-        if protocol not in self.known:
-            raise ConfigurationError(
-                f"Nobody provides a {protocol.__name__} here.", next=f"Pass providers={{{protocol.__name__}: ...}}."
-            )
-        return cast(T, self.known[protocol])
+    def provider(self, protocol: type[T] | Callable[..., T]) -> T:
+        """What provides *protocol* to the pipelines. The type allows protocols, which are abstract classes."""
+        found = self.providers.get(cast(type, protocol))
+        if found is None:
+            name = getattr(protocol, "__name__", str(protocol))
+            raise ConfigurationError(f"Nobody provides a {name} here.", next=f"Pass providers={{{name}: ...}}.")
+        return cast(T, found)
 
     def pipeline(self, name: str) -> Pipeline[Any, Any]:
         """The pipeline of that name."""
@@ -82,31 +86,35 @@ class Front:
         return time.monotonic() - self._hinted.get(queue, 0.0)
 
 
-def reach(settings: Settings) -> tuple[str, embedded.Embedded | None]:
-    """Where the database is: the one that is set, or the embedded one, which is started."""
-    if settings.database_url:
-        return settings.database_url, None
-    server = embedded.ensure(settings.home)
-    return server.url, server
+def _check_address(url: str) -> None:
+    """Refuse the address of another kind of database where it is written. The rest is looked at when it is opened."""
+    if not isinstance(url, str):
+        raise ConfigurationError(
+            f"The database's address is a text, and this is a value of type {type(url).__name__}.",
+            next='Write Retoma("postgresql://user:password@host:5432/database", pipelines=[...]).',
+        )
+    scheme, sign, _ = url.partition("://")
+    if not url or scheme in ("postgresql", "postgres"):
+        return
+    if sign and scheme.partition("+")[0] in ("postgresql", "postgres"):
+        raise ConfigurationError(
+            f"The database's address begins with {scheme}://, as SQLAlchemy writes it.",
+            next="Write postgresql:// instead; Retoma brings its own driver.",
+        )
+    # The rest may hold a password.
+    begins = f"This address begins with {scheme[:20]}://." if sign else "This is no address of that kind."
+    raise ConfigurationError(
+        f"Retoma keeps its jobs in PostgreSQL and in nothing else. {begins}",
+        next="Write postgresql://user:password@host:5432/database, or no address at all: "
+        "then DATABASE_URL is used, or an embedded PostgreSQL.",
+    )
 
 
-def prepare(settings: Settings, *, upgrade: bool | None) -> tuple[str, embedded.Embedded | None]:
-    """Where the database is, with the right schema.
-
-    The embedded one is upgraded by itself; one that is set is upgraded only when asked.
-    """
-    url, server = reach(settings)
-    try:
-        now = migrate.status(url, settings)
-        if not now.ready and (upgrade or (upgrade is None and server is not None)):
-            migrate.upgrade(url, settings)
-            now = migrate.status(url, settings)
-        migrate.require(now)
-    except BaseException:
-        if server is not None:
-            server.release()
-        raise
-    return url, server
+def listed(pipelines: Iterable[Pipeline[Any, Any]]) -> Iterable[Pipeline[Any, Any]]:
+    """The same *pipelines*, when they are several things and not one."""
+    if isinstance(pipelines, Iterable):
+        return pipelines
+    raise ConfigurationError("One pipeline was given where a list of them is needed.", next="Write pipelines=[...].")
 
 
 def _provided(pipeline: Pipeline[Any, Any], providers: Mapping[type, object]) -> dict[str, Any]:
@@ -119,69 +127,4 @@ def _provided(pipeline: Pipeline[Any, Any], providers: Mapping[type, object]) ->
                 next=f"Pass providers={{{kind}: ...}} to Retoma.",
             )
         found[name] = providers[wanted]
-    return found | {name: providers[wanted] for name, wanted in pipeline.likes.items() if wanted in providers}
-
-
-def keys_of(key: str | Callable[[Any], str] | None) -> Callable[[Any], str | None]:
-    """How each input gets its key."""
-    if key is None or isinstance(key, str):
-        return lambda _input: key
-    if not callable(key):
-        raise ConfigurationError(f"A key is a text, or a function that makes one of an input, not {key!r}.")
-    return lambda each: str(key(each))
-
-
-def always(_queue: str) -> bool:
-    """Whether to hint inside a caller's transaction: it goes out with the commit, whenever that is."""
-    return True
-
-
-class Enqueueing(TypedDict, total=False):
-    """What may be said with an enqueue, where it differs from the pipeline's own way."""
-
-    queue: str
-    lane: str
-    priority: int
-    run_at: datetime
-    delay: float
-    expires: float
-    timeout: float
-    attempts: int
-    correlation_id: str | Callable[[Any], str | None]
-    if_taken: Literal["return", "raise"]
-
-
-class Batching(TypedDict, total=False):
-    """What may be said with a batch."""
-
-    route: str
-    """Where it was asked for, as people know the place: "/classificador/"."""
-    labels: Mapping[str, str]
-    configuration: Mapping[str, Any]
-    """Prompt, model, parameters: the batch keeps them as they are now, and its jobs read them from the run."""
-    correlation_id: str
-    max_resumes: int
-    """How often it may be resumed after it stalled (3)."""
-    max_retries: int
-    """How often a job may be tried again (the pipeline's own)."""
-    max_failure_rate: float
-    """Stop when a larger part of the jobs fails."""
-    budget: Decimal
-    at_once: int
-    """How many of its jobs may run at the same time, over all workers."""
-    stall_seconds: float
-    """How long nothing may move before it is asked why (the pipeline's own)."""
-    queue: str
-    priority: int
-    timeout: float
-
-
-class Changing(TypedDict, total=False):
-    """What may be changed of a batch."""
-
-    name: str
-    labels: Mapping[str, str]
-    max_resumes: int
-    max_failure_rate: float
-    stall_seconds: float
-    budget: Decimal
+    return found | {name: providers[wanted] for name, wanted in pipeline.optional.items() if wanted in providers}

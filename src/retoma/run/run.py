@@ -10,16 +10,22 @@ from concurrent.futures import Executor as Threads
 from pathlib import Path
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, cast, overload
 
-from retoma.annotations import return_annotation
-from retoma.asking import as_prompt, ask, embed, extract, search
-from retoma.codec import codec_of
+from retoma.calls.perform import perform
 from retoma.errors import ConfigurationError
-from retoma.fingerprints import input_hash
 from retoma.isolate import Isolated
-from retoma.model import NewCheckpoint
+from retoma.model.endings import Suspend
+from retoma.model.job import AttemptEnding, NewCheckpoint
 from retoma.providers import Chat, Embedder, Extraction, Extractor, Offers, PriceSearch, Prompt
-from retoma.steps import MISSING, AsyncConnection, Steps, Suspend, group_of
-from retoma.writer import see_through
+from retoma.providers.request import Request
+from retoma.providers.requests.ask import Ask
+from retoma.providers.requests.embed import Embed
+from retoma.providers.requests.extract import extract
+from retoma.providers.requests.search import Search
+from retoma.run.steps import MISSING, AsyncConnection, Steps, group_of
+from retoma.system.concurrency import finish_before_cancel
+from retoma.values.annotations import return_annotation
+from retoma.values.codec import codec_of
+from retoma.values.fingerprints import input_hash
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -179,6 +185,21 @@ class Run(Named):
         steps.kept(made[0])
         return cast(T, made[1])
 
+    async def call(self, name: str, request: Request[T]) -> T:
+        """What a provider answers to *request*, of whatever kind, done once and paid once. ``ask``, ``embed``,
+        ``extract`` and ``search`` are short forms of it.
+        """
+        steps, codec = self._steps, codec_of(request.answer_type)
+        if (value := await steps.restore(name, codec)) is not MISSING:
+            return cast(T, value)
+        began = steps.begin(name)
+        try:
+            async with steps.in_time(name):
+                answer = await perform(steps.caller, steps.claim, name, request)
+            return cast(T, await steps.keep(name, codec, answer, None, began))
+        finally:
+            steps.leave(name)
+
     async def ask(
         self,
         name: str,
@@ -197,16 +218,12 @@ class Run(Named):
         fit is sent back at most *repairs* times. When an earlier attempt asked and nobody knows the answer, it is asked
         again (and counted), or a person decides (``in_doubt="hold"``).
         """
-        return await self._once(
+        return await self.call(
             name,
-            into,
-            lambda steps: ask(
-                steps.desk,
-                steps.claim,
-                name,
-                chat,
-                as_prompt(prompt),
-                into,
+            Ask(
+                chat=chat,
+                prompt=prompt,
+                into=into,
                 repairs=repairs,
                 timeout=timeout,
                 reuse=reuse,
@@ -218,11 +235,7 @@ class Run(Named):
         self, name: str, embedder: Embedder, texts: Sequence[str], *, timeout: float = 60.0, reuse: bool = True
     ) -> list[list[float]]:
         """One vector per text, done once and paid once, as ``ask`` does it."""
-        return await self._once(
-            name,
-            list[list[float]],
-            lambda steps: embed(steps.desk, steps.claim, name, embedder, texts, timeout=timeout, reuse=reuse),
-        )
+        return await self.call(name, Embed(embedder=embedder, texts=texts, timeout=timeout, reuse=reuse))
 
     async def extract(
         self,
@@ -239,21 +252,8 @@ class Run(Named):
 
         The answer as it came stays with the call, and is not in the checkpoint.
         """
-        return await self._once(
-            name,
-            Extraction,
-            lambda steps: extract(
-                steps.desk,
-                steps.claim,
-                name,
-                extractor,
-                file,
-                kind=kind,
-                sha256=sha256,
-                timeout=timeout,
-                reuse=reuse,
-            ),
-        )
+        request = extract(extractor, file, kind=kind, sha256=sha256, timeout=timeout, reuse=reuse)
+        return await self.call(name, request)
 
     async def search(
         self,
@@ -266,36 +266,17 @@ class Run(Named):
         reuse: bool = False,
     ) -> Offers:
         """Offers for *query*, done once; with *reuse*, an equal search that was answered before is not made again."""
-        return await self._once(
-            name,
-            Offers,
-            lambda steps: search(
-                steps.desk, steps.claim, name, prices, query, limit=limit, timeout=timeout, reuse=reuse
-            ),
-        )
-
-    async def _once(self, name: str, annotation: type[T], asked: Callable[[Steps], Awaitable[T]]) -> T:
-        """What *asked* gives, in an attempt that has no checkpoint of it."""
-        steps, codec = self._steps, codec_of(annotation)
-        if (value := await steps.restore(name, codec)) is not MISSING:
-            return cast(T, value)
-        began = steps.begin(name)
-        try:
-            async with steps.in_time(name):
-                answer = await asked(steps)
-            return cast(T, await steps.keep(name, codec, answer, None, began))
-        finally:
-            steps.leave(name)
+        return await self.call(name, Search(prices=prices, query=query, most=limit, timeout=timeout, reuse=reuse))
 
     async def sleep(self, name: str, seconds: float) -> None:
         """Sleep durably: the job gives up its place, and comes back when the time is over."""
         left = await self._steps.nap(name, seconds)
         if left > LONGEST_NAP:
-            raise Suspend("postponed", delay=left, reason="sleeping")
+            raise Suspend(AttemptEnding.POSTPONED, delay=left, reason="sleeping")
         await asyncio.sleep(max(left, 0.0))
 
     async def wait_for(self, signal: str, answer: type[T], *, timeout: float | None = None) -> T:
-        """What the outside world says under *signal* (see ``app.signal``); the job waits without a worker."""
+        """What the outside world says under *signal* (see ``app.jobs.signal``); the job waits without a worker."""
         return cast(T, await self._steps.signal(signal, answer, timeout))
 
 
@@ -316,4 +297,4 @@ async def in_thread(pool: Threads | None, function: Callable[..., Any], *args: A
     """
     context = contextvars.copy_context()
     call = functools.partial(context.run, function, *args, **kwargs)
-    return await see_through(asyncio.get_running_loop().run_in_executor(pool, call))
+    return await finish_before_cancel(asyncio.get_running_loop().run_in_executor(pool, call))

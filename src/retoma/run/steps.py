@@ -10,13 +10,15 @@ from typing import Any, Final, Protocol
 
 import psycopg
 
-from retoma.codec import Codec, codec_of
-from retoma.endings import Ending, Reject
+from retoma.calls.perform import Calling
 from retoma.errors import CheckpointInvalid, ConfigurationError, StepsFailed
-from retoma.fingerprints import checksum
-from retoma.model import Claim, NewCheckpoint, Saved
+from retoma.model.endings import Reject, Suspend
+from retoma.model.job import AttemptEnding, Claim, NewCheckpoint, Saved
 from retoma.telemetry import emit, heard
 from retoma.telemetry.events import CheckpointSetAside, StepCompleted, StepRestored
+from retoma.values.codec import Codec, Misfit, codec_of
+from retoma.values.fingerprints import checksum
+from retoma.values.text import unstorable_mark
 
 AsyncConnection = psycopg.AsyncConnection[Any]
 SyncConnection = psycopg.Connection[Any]
@@ -26,20 +28,14 @@ MISSING: Final[Any] = object()
 _FOR_EVER = 100 * 365 * 86_400.0
 
 
-class Suspend(Ending):
-    """The handler goes back to the queue for now, at no cost of an attempt."""
-
-    def __init__(self, ending: str, *, delay: float | None = None, reason: str = "", signals: int = 0) -> None:
-        super().__init__(reason)
-        self.ending = ending
-        self.delay = delay
-        self.signals = signals
-
-
 class Memory(Protocol):
     """Where a run keeps its checkpoints; the engine's is the database, a rehearsal's is a dictionary."""
 
-    async def recall(self, claim: Claim) -> Sequence[Saved]: ...
+    async def recall(self, claim: Claim) -> Sequence[Saved]:
+        """What was saved, the newest first; without the values that are long."""
+
+    async def read(self, claim: Claim, saved: Saved) -> str | None:
+        """The value of one that came without; None when it is not there any more."""
 
     async def save(self, checkpoint: NewCheckpoint) -> None:
         """Come back when it is written down; LeaseLost when the job is no longer ours."""
@@ -73,10 +69,12 @@ class Watch(Protocol):
 class Steps:
     """What both kinds of run share: how a step is found again, and how it is kept."""
 
-    def __init__(self, claim: Claim, memory: Memory, watch: Watch, *, step_timeout: float | None = None) -> None:
+    def __init__(
+        self, claim: Claim, memory: Memory, watch: Watch, *, caller: Calling, step_timeout: float | None = None
+    ) -> None:
         self.claim = claim
         self.configuration: dict[str, Any] = {}
-        self.desk: Any = None
+        self.caller = caller
         self.memory = memory
         self.watch = watch
         self.step_timeout = step_timeout
@@ -90,15 +88,18 @@ class Steps:
 
     async def restore(self, name: str, codec: Codec[Any], arguments: str | None = None) -> Any:
         """What step *name* gave in an earlier attempt, or MISSING."""
-        if not name or name.startswith("/") or len(name) > _LONGEST_NAME or not _storable(name):
+        if not name or name.startswith("/") or len(name) > _LONGEST_NAME or unstorable_mark(name):
             raise ConfigurationError(
                 f"A step cannot be called {name[:80]!r}.", next="Use a short path, such as 'read' or 'chapter/3'."
             )
         self._refuse_twice(name)
         saved = await self._recalled()
         for each in saved.get(name, ()):
+            text = await self.memory.read(self.claim, each) if each.value is None else each.value
+            if text is None:
+                continue
             try:
-                value = self._read(each, codec)
+                value = self._read(each, text, codec)
             except CheckpointInvalid as error:
                 await self._set_aside(each, error.message)
             else:
@@ -122,10 +123,13 @@ class Steps:
                     self._saved = found
         return self._saved
 
-    def _read(self, saved: Saved, codec: Codec[Any]) -> Any:
-        if checksum(saved.value) != saved.checksum:
+    def _read(self, saved: Saved, text: str, codec: Codec[Any]) -> Any:
+        if checksum(text) != saved.checksum:
             raise CheckpointInvalid("its checksum does not match: the stored value was changed or damaged")
-        return codec.decode(saved.value)
+        try:
+            return codec.decode(text)
+        except Misfit as misfit:
+            raise CheckpointInvalid(f"What was saved is not a {misfit.kind} any more: {misfit}.") from None
 
     async def _set_aside(self, saved: Saved, reason: str) -> None:
         await self.memory.set_aside(self.claim, saved, reason)
@@ -229,7 +233,7 @@ class Steps:
         left = _FOR_EVER if timeout is None else await self.nap(f"{step}/until", timeout)
         if left <= 0:
             raise TimeoutError(f"Nobody signalled {name!r} to job {self.claim.id} within {timeout:g} s.")
-        raise Suspend("waiting", delay=left, reason="waiting", signals=signals)
+        raise Suspend(AttemptEnding.WAITING, delay=left, reason="waiting", signals=signals)
 
     def _who(self) -> dict[str, Any]:
         claim = self.claim
@@ -245,13 +249,9 @@ class Steps:
 def _decoded(codec: Codec[Any], name: str, text: str) -> Any:
     try:
         return codec.decode(text)
-    except CheckpointInvalid as error:
+    except Misfit as misfit:
         # The first word under a name stays, so another attempt would hear the same.
-        raise Reject(f"what was signalled under {name!r} does not fit: {error.message}") from None
-
-
-def _storable(name: str) -> bool:
-    return "\0" not in name and (name.isascii() or not any("\ud800" <= each <= "\udfff" for each in name))
+        raise Reject(f"what was signalled under {name!r} is not a {misfit.kind}: {misfit}.") from None
 
 
 def group_of(name: str, failures: list[tuple[str, BaseException]]) -> BaseException:

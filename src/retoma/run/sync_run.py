@@ -9,14 +9,16 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, cast
 
-from retoma.annotations import return_annotation
-from retoma.codec import codec_of
 from retoma.errors import LeaseLost
-from retoma.fingerprints import input_hash
-from retoma.model import NewCheckpoint
+from retoma.model.endings import Suspend
+from retoma.model.job import AttemptEnding, NewCheckpoint
 from retoma.providers import Chat, Embedder, Extraction, Extractor, Offers, PriceSearch, Prompt
-from retoma.run import LONGEST_NAP, Named, Run
-from retoma.steps import MISSING, Steps, Suspend, SyncConnection, group_of
+from retoma.providers.request import Request
+from retoma.run.run import LONGEST_NAP, Named, Run
+from retoma.run.steps import MISSING, Steps, SyncConnection, group_of
+from retoma.values.annotations import return_annotation
+from retoma.values.codec import codec_of
+from retoma.values.fingerprints import input_hash
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -108,6 +110,10 @@ class SyncRun(Named):
         steps.kept(made[0])
         return cast(T, made[1])
 
+    def call(self, name: str, request: Request[T]) -> T:
+        """What a provider answers to *request*, of whatever kind, done once and paid once."""
+        return self._wait(Run(self._steps).call(name, request))
+
     def ask(
         self,
         name: str,
@@ -164,9 +170,9 @@ class SyncRun(Named):
         """Sleep durably: the job gives up its place, and comes back when the time is over."""
         left = self._wait(self._steps.nap(name, seconds))
         if left > LONGEST_NAP:
-            raise Suspend("postponed", delay=left, reason="sleeping")
+            raise Suspend(AttemptEnding.POSTPONED, delay=left, reason="sleeping")
         time.sleep(max(left, 0.0))
 
     def wait_for(self, signal: str, answer: type[T], *, timeout: float | None = None) -> T:
-        """What the outside world says under *signal* (see ``app.signal``); the job waits without a worker."""
+        """What the outside world says under *signal* (see ``app.jobs.signal``); the job waits without a worker."""
         return cast(T, self._wait(self._steps.signal(signal, answer, timeout)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from retoma.query import Query, load
+from retoma.store.query import Query, load
 
 SQL = load("retoma.store.queries", "ageing.sql")
 
@@ -18,9 +18,24 @@ class Tally:
     left: int
 
 
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A job and the living worker that has it."""
+
+    job_id: int
+    worker_id: int
+    host: str
+    pid: int
+
+
 def age(job_id: int | None, seconds: float) -> Query[int]:
     """Without *job_id*, every job."""
     return Query(SQL["age"], int, {"job_id": job_id, "seconds": seconds})
+
+
+def held(job_id: int | None) -> Query[Held]:
+    """Without *job_id*, the first of all jobs."""
+    return Query(SQL["held"], Held, {"job_id": job_id})
 
 
 def tally() -> Query[Tally]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from retoma.model import Attempt
-from retoma.query import Query, load
+from retoma.model.job import Attempt
+from retoma.store.query import Query, load
 
 SQL = load("retoma.store.queries", "attempts.sql")
 

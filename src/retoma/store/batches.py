@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from retoma.batch import Batch, Durations, ErrorGroup, Event, Found, Progress, StepFigures
-from retoma.evidence import Evidence
-from retoma.query import Query, load
+from retoma.model.batch import Batch, Durations, ErrorGroup, Event, Found, Progress, StepFigures
+from retoma.model.evidence import Evidence
+from retoma.model.ids import BatchId
+from retoma.store.query import Query, load
 
 SQL = load("retoma.store.queries", "batches.sql")
+
+CHANNEL = "retoma_batches"
+LISTENING = 7_368_021_116
+"""The lock that is held, in shared mode, by whoever listens there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +50,9 @@ class Hold(NamedTuple):
     unfinished: int
     sealed: bool
     reason: str | None
+    total: int | None
+    failures: int
+    operation_id: int | None
 
 
 class Filling(NamedTuple):
@@ -79,6 +88,10 @@ def create(new: NewBatch) -> Query[int]:
     return Query(SQL["create"], _id, params)
 
 
+def alone(id: int) -> Query[str]:
+    return Query(SQL["alone"], str, {"id": id})
+
+
 def hold(id: int) -> Query[Hold]:
     return Query(SQL["hold"], Hold, {"id": id})
 
@@ -96,64 +109,103 @@ def size(id: int) -> Query[tuple[int, int]]:
     return Query(SQL["size"], lambda jobs, waiting: (jobs, waiting), {"id": id})
 
 
-def pause(id: int, *, reason: str, needed: Decimal | None = None) -> Query[int]:
-    return Query(SQL["pause"], _id, {"id": id, "reason": reason, "needed": needed})
+def pause(id: int, *, reason: str, needed: Decimal | None = None, by: str | None = None) -> Query[int]:
+    return Query(SQL["pause"], _id, {"id": id, "reason": reason, "needed": needed, "by": by})
 
 
-def resume(id: int, *, epoch: int | None, max_resumes: int | None, by: str) -> Query[tuple[int, str]]:
-    """(batch, the state it was in), when this call moved it."""
+def resume(id: int, *, epoch: int | None, max_resumes: int | None, by: str) -> Query[tuple[str, bool]]:
+    """(the state it was in, whether a live worker serves it), when this call moved it."""
     params = {"id": id, "epoch": epoch, "max_resumes": max_resumes, "by": by}
-    return Query(SQL["resume"], lambda batch, was, _hint: (batch, was), params)
+    return Query(SQL["resume"], lambda _id, was, served, _hint: (was, served), params)
+
+
+def wake(id: int, *, limit: int = 2000) -> Query[int]:
+    return Query(SQL["wake"], _id, {"id": id, "limit": limit})
 
 
 def take_back(id: int, *, limit: int = 2000) -> Query[int]:
     return Query(SQL["take_back"], _id, {"id": id, "limit": limit})
 
 
-def cancel(id: int, *, reason: str) -> Query[int]:
-    return Query(SQL["cancel"], _id, {"id": id, "reason": reason})
+def cancel(id: int, *, reason: str, by: str | None = None) -> Query[int]:
+    return Query(SQL["cancel"], _id, {"id": id, "reason": reason, "by": by})
 
 
-def cancel_jobs(id: int | None = None, *, limit: int = 2000) -> Query[int]:
-    return Query(SQL["cancel_jobs"], _id, {"id": id, "limit": limit})
+class Seen(NamedTuple):
+    """A job that a command on its batch looked at: whether it was changed, and whether that is all there is to do."""
+
+    id: int
+    moved: bool
+    settled: bool
+
+
+def _seen(id: int, moved: bool, settled: bool, *_: object) -> Seen:
+    return Seen(id, moved, settled)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """Which jobs of a batch a statement looks at: those behind a cursor, or those that are named."""
+
+    after: int = 0
+    ids: Sequence[int] | None = None
+    limit: int = 2000
+
+    def params(self, id: int, states: Sequence[str]) -> dict[str, Any]:
+        ids = None if self.ids is None else list(self.ids)
+        return {"id": id, "states": list(states), "after": self.after, "ids": ids, "limit": self.limit}
+
+
+ALL = Piece()
+
+
+def cancel_jobs(id: int, piece: Piece = ALL) -> Query[Seen]:
+    return Query(SQL["cancel_jobs"], _seen, piece.params(id, ("queued", "running")))
+
+
+def cancel_rest(*, limit: int = 2000) -> Query[int]:
+    return Query(SQL["cancel_rest"], _id, {"limit": limit})
 
 
 def retry_failed(
-    id: int, *, fingerprint: str | None, cancelled: bool, attempts: int | None, limit: int = 2000
-) -> Query[int]:
-    params = {"id": id, "fingerprint": fingerprint, "cancelled": cancelled, "attempts": attempts, "limit": limit}
-    return Query(SQL["retry_failed"], _id, params)
-
-
-def restart(id: int, *, after: int, limit: int = 2000) -> Query[int]:
-    return Query(SQL["restart"], _id, {"id": id, "after": after, "limit": limit})
-
-
-def restarted(id: int, *, configuration: str | None) -> Query[int]:
-    return Query(SQL["restarted"], _id, {"id": id, "configuration": configuration})
-
-
-def change(
     id: int,
+    piece: Piece = ALL,
     *,
-    name: str | None = None,
-    labels: str | None = None,
-    max_resumes: int | None = None,
-    max_failure_rate: float | None = None,
-    stall_seconds: float | None = None,
-    budget: Decimal | None = None,
-    told: str,
-) -> Query[int]:
-    params = {
-        "id": id,
-        "name": name,
-        "labels": labels,
-        "max_resumes": max_resumes,
-        "max_failure_rate": max_failure_rate,
-        "stall_seconds": stall_seconds,
-        "budget": budget,
-        "told": told,
-    }
+    fingerprint: str | None,
+    cancelled: bool,
+    attempts: int | None,
+    until: datetime | None = None,
+    by: str | None = None,
+) -> Query[Seen]:
+    states = ("failed", "cancelled") if cancelled else ("failed",)
+    more = {"fingerprint": fingerprint, "attempts": attempts, "until": until, "by": by}
+    return Query(SQL["retry_failed"], _seen, piece.params(id, states) | more)
+
+
+def restart(id: int, piece: Piece = ALL) -> Query[Seen]:
+    states = ("queued", "running", "completed", "skipped", "failed", "review", "cancelled")
+    return Query(SQL["restart"], _seen, piece.params(id, states))
+
+
+def has(id: int, states: Sequence[str]) -> Query[bool]:
+    return Query(SQL["has"], bool, {"id": id, "states": list(states)})
+
+
+def reopen(id: int, *, by: str | None = None) -> Query[int]:
+    return Query(SQL["reopen"], _id, {"id": id, "by": by})
+
+
+def settle(id: int) -> Query[tuple[int, str]]:
+    return Query(SQL["settle"], lambda id_, state: (id_, state), {"id": id})
+
+
+def restarted(id: int, *, configuration: str | None, by: str | None = None) -> Query[int]:
+    return Query(SQL["restarted"], _id, {"id": id, "configuration": configuration, "by": by})
+
+
+def change(id: int, changes: Mapping[str, Any], *, told: str) -> Query[int]:
+    names = ("name", "labels", "max_resumes", "max_failure_rate", "stall_seconds", "budget")
+    params = {name: changes.get(name) for name in names} | {"id": id, "given": list(changes), "told": told}
     return Query(SQL["change"], _id, params)
 
 
@@ -162,8 +214,13 @@ def stall(id: int, *, epoch: int, event_seq: int, verdict: str, cause: str) -> Q
     return Query(SQL["stall"], _id, params)
 
 
-def give_up() -> Query[int]:
-    return Query(SQL["give_up"], _id)
+def recall(id: int, *, epoch: int, event_seq: int, verdict: str, cause: str) -> Query[int]:
+    params = {"id": id, "epoch": epoch, "event_seq": event_seq, "verdict": verdict, "cause": cause}
+    return Query(SQL["recall"], _id, params)
+
+
+def give_up(id: int | None = None, *, event_seq: int | None = None, round: float = 0.0) -> Query[int]:
+    return Query(SQL["give_up"], _id, {"id": id, "event_seq": event_seq, "round": round})
 
 
 def advance() -> Query[int]:
@@ -174,8 +231,8 @@ def unsealed() -> Query[int]:
     return Query(SQL["unsealed"], _id)
 
 
-def silent() -> Query[int]:
-    return Query(SQL["silent"], _id)
+def silent(*, limit: int = 100) -> Query[int]:
+    return Query(SQL["silent"], _id, {"limit": limit})
 
 
 def one(id: int) -> Query[Batch]:
@@ -228,19 +285,40 @@ def plan(id: int) -> Query[Found]:
 
 def events(id: int, *, after: int, limit: int) -> Query[Event]:
     params = {"id": id, "after": after, "limit": limit}
-    return Query(SQL["events"], lambda seq, kind, at, data: Event(id, seq, kind, at, data), params)
+    return Query(SQL["events"], lambda seq, kind, at, data: Event(BatchId(id), seq, kind, at, data), params)
 
 
-def news(cursors: dict[int, int], *, limit: int) -> Query[Event]:
+def pipelines(ids: Collection[int]) -> Query[tuple[int, str]]:
+    return Query(SQL["pipelines"], lambda id_, pipeline: (id_, pipeline), {"ids": list(ids)})
+
+
+def news(cursors: Mapping[BatchId, int], *, limit: int) -> Query[Event]:
     """The events of many batches, each after its own cursor."""
     params = {"ids": list(cursors), "after": list(cursors.values()), "limit": limit}
     return Query(SQL["news"], Event, params)
+
+
+def hint(ids: Sequence[int]) -> Query[bool]:
+    """Whether somebody listens; then they are told of these batches, or of any when none are named."""
+    return Query(SQL["hint"], bool, {"ids": ",".join(map(str, ids)), "listening": LISTENING})
 
 
 def configuration(id: int) -> Query[str]:
     return Query(SQL["configuration"], str, {"id": id})
 
 
-def prune(older_than: float, *, limit: int = 1000) -> Query[tuple[int, str]]:
-    """What went: (id, "job" or "batch")."""
-    return Query(SQL["prune"], lambda gone, what: (gone, what), {"older_than": older_than, "limit": limit})
+def end_waiting(older_than: float, *, limit: int = 1000) -> Query[int]:
+    return Query(SQL["end_waiting"], _id, {"older_than": older_than, "limit": limit})
+
+
+def retire(older_than: float, *, limit: int = 100) -> Query[int]:
+    return Query(SQL["retire"], _id, {"older_than": older_than, "limit": limit})
+
+
+def prune(*, limit: int = 1000) -> Query[tuple[int, str]]:
+    """What went: (id, "job", "event" or "batch")."""
+    return Query(SQL["prune"], lambda id_, what: (id_, what), {"limit": limit})
+
+
+def resting_for(reasons: Sequence[str]) -> Query[int]:
+    return Query(SQL["resting_for"], _id, {"reasons": list(reasons)})

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import date, datetime
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from datetime import UTC, date, datetime
 from decimal import Decimal
+from typing import Any, NamedTuple
 
-from retoma.call import Call, Opened, Price, Spend
-from retoma.query import Query, load
+from retoma.model.call import Call, Opened, Price, Spend
+from retoma.model.rates import Usage
+from retoma.store.query import Query, array, load
 
 SQL = load("retoma.store.queries", "calls.sql")
 
@@ -16,62 +19,133 @@ SQL = load("retoma.store.queries", "calls.sql")
 class Intent:
     """A request that is about to be made."""
 
-    tenant: str
     key: str
     provider: str
     model: str
     job_id: int | None
     """None when no job asks."""
     fence: int | None
-    worker_id: int | None
     step: str
     kind: str
     request: str
     reserved: Decimal
     reuse: bool
+    """Whether another job may have its answer, and this one another's."""
     patience: float
     """Seconds for which those who ask the same wait for its answer."""
     kept: float = 0.0
     """Seconds for which the result of what was handed in can be looked for."""
+    before: bool = True
+    """Whether this job may have asked the same before, in an earlier attempt or by a statement whose end is unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settled:
-    """An answer, as it is written down."""
+    """An answer, as it is written down; each field is a column of the statement."""
 
+    id: int
     answer: str
     text: str
     finish: str | None
     request_id: str | None
-    cost: Decimal
+    cost: Decimal | None
     input_tokens: int
     output_tokens: int
     cached_tokens: int
     units: int
+    tier: str = ""
+    cost_basis: str | None = None
+    cache_write_tokens: int = 0
+    cache_write_1h_tokens: int = 0
+    reasoning_tokens: int = 0
+    audio_input_tokens: int = 0
+    audio_output_tokens: int = 0
+
+
+class Paid(NamedTuple):
+    """A call that has a price now."""
+
+    id: int
+    cost: Decimal
+
+
+class Unpriced(NamedTuple):
+    """A call that waits for a price, with what it used."""
+
+    id: int
+    provider: str
+    model: str
+    asked_at: datetime
+    usage: Usage
+
+
+KINDS = (
+    "input",
+    "cached",
+    "cache_write",
+    "cache_write_1h",
+    "output",
+    "reasoning",
+    "audio_input",
+    "audio_output",
+    "unit",
+)
+"""What a price may be for; those that are not set cost what they are part of."""
+_ZERO = {"input": Decimal(0), "cached": Decimal(0), "output": Decimal(0), "unit": Decimal(0)}
+
+
+def _unpriced(id: int, provider: str, model: str, asked_at: datetime, *counts: Any) -> Unpriced:
+    return Unpriced(id, provider, model, asked_at, Usage(**dict(zip(_COUNTS, counts, strict=True))))
+
+
+_COUNTS = (
+    "input_tokens",
+    "output_tokens",
+    "cached_tokens",
+    "cache_write_tokens",
+    "cache_write_1h_tokens",
+    "reasoning_tokens",
+    "audio_input_tokens",
+    "audio_output_tokens",
+    "units",
+    "tier",
+)
 
 
 def _id(id: int, *_: object) -> int:
     return id
 
 
-def open(intent: Intent) -> Query[Opened]:
+def _answered(id: int | None, closed: str | None) -> tuple[int | None, str | None]:
+    return id, closed
+
+
+def open(intents: Sequence[Intent], *, tenant: str, worker_id: int | None) -> Query[tuple[int, Opened]]:
+    """What becomes of each of *intents*, by its place among them (from 1); one whose job is another's does not come
+    back. Of two with the same key that may share an answer, and of two of one step, only one may be there.
+    """
     params = {
-        "tenant": intent.tenant,
-        "key": intent.key,
-        "provider": intent.provider,
-        "model": intent.model,
-        "job_id": intent.job_id,
-        "fence": intent.fence,
-        "worker_id": intent.worker_id,
-        "step": intent.step,
-        "kind": intent.kind,
-        "request": intent.request,
-        "reserved": intent.reserved,
-        "reuse": intent.reuse,
-        "patience": intent.patience,
-        "kept": intent.kept,
+        "tenant": tenant,
+        "worker_id": worker_id,
+        "keys": array([each.key for each in intents]),
+        "providers": array([each.provider for each in intents]),
+        "models": array([each.model for each in intents]),
+        "jobs": array([each.job_id for each in intents]),
+        "fences": array([each.fence for each in intents]),
+        "steps": array([each.step for each in intents]),
+        "kinds": array([each.kind for each in intents]),
+        "requests": array([each.request for each in intents]),
+        "reserved": array([each.reserved for each in intents]),
+        "reuse": array([each.reuse for each in intents]),
+        "before": array([each.before for each in intents]),
+        "patience": array([each.patience for each in intents]),
+        "kept": array([each.kept for each in intents]),
     }
-    return Query(SQL["open"], Opened, params)
+    return Query(SQL["open"], _opened, params)
+
+
+def _opened(place: int, *found: Any) -> tuple[int, Opened]:
+    return place, Opened(True, *found)
 
 
 def withdraw(id: int) -> Query[int]:
@@ -89,20 +163,18 @@ def rest(
     return Query(SQL["rest"], _id, {"id": id, "worker_id": worker_id, "status": status, "error": error, "text": text})
 
 
-def answer(id: int, settled: Settled) -> Query[int]:
-    params = {
-        "id": id,
-        "answer": settled.answer,
-        "text": settled.text,
-        "finish": settled.finish,
-        "request_id": settled.request_id,
-        "cost": settled.cost,
-        "input_tokens": settled.input_tokens,
-        "output_tokens": settled.output_tokens,
-        "cached_tokens": settled.cached_tokens,
-        "units": settled.units,
+def answer(settled: Sequence[Settled], *, limits: Sequence[str] = ()) -> Query[tuple[int | None, str | None]]:
+    """The ids of those that were written, and the names of *limits* whose breaker was closed by it. *settled* must come
+    in the order of ids: that is the order of the locks.
+    """
+    params: dict[str, object] = {
+        each.name: array([getattr(one, each.name) for one in settled]) for each in fields(Settled)
     }
-    return Query(SQL["answer"], _id, params)
+    return Query(SQL["answer"], _answered, {**params, "limits": list(limits)})
+
+
+def unfit(ids: Sequence[int]) -> Query[int]:
+    return Query(SQL["unfit"], _id, {"ids": list(ids)})
 
 
 def fail(id: int, *, paid: bool | None, status: int | None, error: str, text: str | None = None) -> Query[int]:
@@ -138,8 +210,17 @@ def abandon(*, limit: int = 500) -> Query[int]:
     return Query(SQL["abandon"], _id, {"limit": limit})
 
 
-def spend(by: str, *, batch_id: int | None = None, since: datetime | None = None) -> Query[Spend]:
-    return Query(SQL["spend"], Spend, {"by": by, "batch_id": batch_id, "since": since})
+def spend(
+    by: str,
+    *,
+    batch_id: int | None = None,
+    since: datetime | None = None,
+    after: tuple[Decimal, str] | None = None,
+    limit: int | None = None,
+) -> Query[Spend]:
+    paid, name = after or (None, None)
+    params = {"by": by, "batch_id": batch_id, "since": since, "paid": paid, "after": name, "limit": limit}
+    return Query(SQL["spend"], Spend, params)
 
 
 def price(provider: str, model: str) -> Query[Price]:
@@ -150,31 +231,63 @@ def prices() -> Query[Price]:
     return Query(SQL["prices"], Price)
 
 
+def price_story(provider: str, model: str) -> Query[Price]:
+    return Query(SQL["price_story"], Price, {"provider": provider, "model": model})
+
+
 def set_price(
     provider: str,
     model: str,
+    kinds: Mapping[str, Decimal | None],
     *,
-    input: Decimal = Decimal(0),
-    cached: Decimal = Decimal(0),
-    output: Decimal = Decimal(0),
-    unit: Decimal = Decimal(0),
     since: date | None = None,
     source: str = "person",
     replace: bool = True,
 ) -> Query[Price]:
-    params = {
-        "provider": provider,
-        "model": model,
-        "input": input,
-        "cached": cached,
-        "output": output,
-        "unit": unit,
-        "since": since,
-        "source": source,
-        "replace": replace,
-    }
-    return Query(SQL["set_price"], Price, params)
+    """*kinds* are those of KINDS."""
+    return Query(SQL["set_price"], Price, {**_priced(provider, model, since, source, kinds), "replace": replace})
 
 
-def prune(older_than: float, *, limit: int = 1000) -> Query[int]:
-    return Query(SQL["prune"], _id, {"older_than": older_than, "limit": limit})
+def set_tier_price(
+    provider: str,
+    model: str,
+    tier: str,
+    kinds: Mapping[str, Decimal | None],
+    *,
+    since: date | None = None,
+    source: str = "person",
+) -> Query[Price]:
+    return Query(SQL["set_tier_price"], Price, {**_priced(provider, model, since, source, kinds), "tier": tier})
+
+
+def _priced(
+    provider: str, model: str, since: date | None, source: str, kinds: Mapping[str, Decimal | None]
+) -> dict[str, Any]:
+    said = {"provider": provider, "model": model, "since": since, "source": source}
+    return said | {kind: kinds.get(kind, _ZERO.get(kind)) for kind in KINDS}
+
+
+def unpriced(*, after: int = 0, limit: int = 500) -> Query[Unpriced]:
+    return Query(SQL["unpriced"], _unpriced, {"after": after, "limit": limit})
+
+
+def reprice(costs: Sequence[tuple[int, Decimal, str]]) -> Query[Paid]:
+    """*costs* are calls, what they cost, and how that is known."""
+    ids, amounts, bases = zip(*costs, strict=True)
+    return Query(SQL["reprice"], Paid, {"ids": list(ids), "costs": list(amounts), "bases": list(bases)})
+
+
+class Looked(NamedTuple):
+    """How far a look at old calls came, and how many of them went."""
+
+    asked_at: datetime
+    id: int
+    gone: int
+
+
+_OLDEST = Looked(datetime.min.replace(tzinfo=UTC), 0, 0)
+
+
+def prune(older_than: float, *, after: Looked = _OLDEST, limit: int = 1000) -> Query[Looked]:
+    params = {"older_than": older_than, "asked_at": after.asked_at, "id": after.id, "limit": limit}
+    return Query(SQL["prune"], Looked, params)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from retoma.model import Checkpoint, NewCheckpoint, Saved
-from retoma.query import Query, array, load
+from retoma.model.job import Checkpoint, NewCheckpoint, Saved, Stood
+from retoma.store.query import Query, array, load
 
 SQL = load("retoma.store.queries", "checkpoints.sql")
 
@@ -18,8 +18,13 @@ def _step_and_generation(step: str, generation: int) -> tuple[str, int]:
     return step, generation
 
 
-def of(job_id: int) -> Query[Saved]:
-    return Query(SQL["of"], Saved, {"job_id": job_id})
+def of(job_id: int, *, short: int = 65_536, together: int = 4_000_000) -> Query[Saved]:
+    """Values longer than *short* bytes, and those past the first *together* bytes of all, are left out."""
+    return Query(SQL["of"], Saved, {"job_id": job_id, "short": short, "together": together})
+
+
+def value(job_id: int, step: str, generation: int) -> Query[str]:
+    return Query(SQL["value"], str, {"job_id": job_id, "step": step, "generation": generation})
 
 
 def save(worker_id: int, new: Sequence[NewCheckpoint]) -> Query[tuple[int, str]]:
@@ -60,5 +65,9 @@ def set_aside(
     return Query(SQL["set_aside"], _step_and_generation, params)
 
 
-def history(job_id: int) -> Query[Checkpoint]:
-    return Query(SQL["history"], Checkpoint, {"job_id": job_id})
+def history(
+    job_id: int, *, values: bool = True, after: Stood | None = None, limit: int | None = None
+) -> Query[Checkpoint]:
+    saved_at, step, generation = after or (None, None, None)
+    place = {"saved_at": saved_at, "step": step, "generation": generation}
+    return Query(SQL["history"], Checkpoint, {"job_id": job_id, "values": values, **place, "limit": limit})

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from retoma.model import Health, Holder
-from retoma.query import Query, load
+from retoma.model.job import Health, Holder
+from retoma.model.upkeep import Overstay
+from retoma.store.query import Query, load
 
 SQL = load("retoma.store.queries", "health.sql")
 
@@ -14,3 +15,7 @@ def look() -> Query[Health]:
 
 def holders(pid: int) -> Query[Holder]:
     return Query(SQL["holders"], Holder, {"pid": pid})
+
+
+def overstays(older_than: float) -> Query[Overstay]:
+    return Query(SQL["overstays"], Overstay, {"older_than": older_than})

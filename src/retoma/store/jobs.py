@@ -8,8 +8,10 @@ from datetime import datetime
 from typing import Any, TypedDict
 from uuid import UUID
 
-from retoma.model import Claim, Ended, Job, JobState, Receipt, Recovered
-from retoma.query import Query, array, load
+from retoma.model.ids import JobId
+from retoma.model.job import AttemptEnding, Claim, Ended, Job, JobState, Receipt, Recovered
+from retoma.store.query import Query, array, load
+from retoma.store.turns import Turns
 
 SQL = load("retoma.store.queries", "jobs.sql")
 
@@ -17,7 +19,9 @@ MOST_CRASHES = 3
 """A job that has taken its executor down this often is quarantined."""
 
 ALONE_FROM = MOST_CRASHES - 1
-"""A job that was there this often when an executor died runs alone, so that the last crash leaves no doubt."""
+"""A job that was there this often when an executor died runs alone, so that the last crash leaves no doubt. The SQL
+says this number itself, as the index over those jobs does.
+"""
 
 MOST_OUTAGES = 20
 """How often a job may be handed back at no cost because the database went away under it."""
@@ -68,12 +72,13 @@ def enqueue(
     return Query(SQL["enqueue"], Receipt, params)
 
 
-def enqueue_one(order: Order, input: str, key: str | None, lane: str | None, *, notify: bool) -> Query[Receipt]:
-    params = {**order, "input": input, "key": key, "lane": lane, "notify": notify}
+def enqueue_one(order: Order, input: str, key: str | None, *, notify: bool) -> Query[Receipt]:
+    """As *enqueue*, for one job in no lane."""
+    params = {**order, "input": input, "key": key, "notify": notify}
     return Query(SQL["enqueue_one"], _receipt, params)
 
 
-def _receipt(id: int, key: str | None, state: JobState, new: bool, *_: object) -> Receipt:
+def _receipt(id: JobId, key: str | None, state: JobState, new: bool, *_: object) -> Receipt:
     return Receipt(id, key, state, new)
 
 
@@ -83,37 +88,56 @@ def by_keys(order: Order, keys: Sequence[str]) -> Query[Receipt]:
 
 
 def claim(
-    worker_id: int,
-    queues: Sequence[str],
-    pipelines: Sequence[str],
-    *,
-    limit: int,
-    token: UUID,
-    after_lane: int,
-    suspects: bool = False,
+    worker_id: int, queues: Sequence[str], pipelines: Sequence[str], *, limit: int, token: UUID, turns: Turns
 ) -> Query[Claim]:
-    """*suspects* are the jobs that must run alone; a claim takes them, or the others."""
-    params = {
+    """All but the jobs that must run alone."""
+    return Query(
+        SQL["claim"], Claim, _claiming(worker_id, queues, pipelines, limit, token, turns) | {"suspects": False}
+    )
+
+
+def claim_alone(
+    worker_id: int, queues: Sequence[str], pipelines: Sequence[str], *, limit: int, token: UUID, turns: Turns
+) -> Query[Claim]:
+    """Only jobs that must run alone."""
+    params = _claiming(worker_id, queues, pipelines, limit, token, turns) | {"suspects": True}
+    return Query(SQL["claim_alone"], Claim, params)
+
+
+def _claiming(
+    worker_id: int, queues: Sequence[str], pipelines: Sequence[str], limit: int, token: UUID, turns: Turns
+) -> dict[str, Any]:
+    return {
         "worker_id": worker_id,
         "queues": list(queues),
         "pipelines": list(pipelines),
         "limit": limit,
         "claim_token": token,
-        "after_lane": after_lane,
-        "suspects": suspects,
-        "alone_from": ALONE_FROM,
+        "after_lanes": [turns.after_lane(each) for each in queues],
+        "turned": [turns.turned(each) for each in queues],
     }
-    return Query(SQL["claim"], Claim, params)
+
+
+def follow(worker_id: int, *, limit: int, token: UUID, turns: Turns) -> Query[Claim]:
+    """The next jobs of the lines that *turns* follows."""
+    lines = turns.lines
+    params = {
+        "worker_id": worker_id,
+        "limit": limit,
+        "claim_token": token,
+        "queues": [each.queue for each in lines],
+        "lanes": [each.lane_id for each in lines],
+        "pipelines": [each.pipeline for each in lines],
+        "priorities": [each.priority for each in lines],
+        "run_ats": [each.run_at for each in lines],
+        "ids": [each.id for each in lines],
+        "turned": [turns.turned(each.queue) for each in lines],
+    }
+    return Query(SQL["follow"], Claim, params)
 
 
 def suspects(queues: Sequence[str], pipelines: Sequence[str]) -> Query[str]:
-    params = {"queues": list(queues), "pipelines": list(pipelines), "alone_from": ALONE_FROM}
-    return Query(SQL["suspects"], str, params)
-
-
-def following_lane(after: int, rows: Sequence[Claim]) -> int:
-    """Where the next claim begins its walk."""
-    return after if rows[-1].walked_to is None else rows[-1].walked_to
+    return Query(SQL["suspects"], str, {"queues": list(queues), "pipelines": list(pipelines)})
 
 
 def adopt(worker_id: int, token: UUID) -> Query[Claim]:
@@ -126,7 +150,7 @@ def end(worker_id: int, endings: Sequence[Ended]) -> Query[tuple[int, str]]:
 
 
 def end_alone(worker_id: int, endings: Sequence[Ended]) -> Query[tuple[int, str]]:
-    """As *end*, when none of the jobs belongs to a batch."""
+    """As *end*, when none of the jobs belongs to a batch or a lane."""
     return Query(SQL["end_alone"], _id_and_state, _said(worker_id, endings))
 
 
@@ -153,7 +177,7 @@ def ended(endings: Sequence[Ended]) -> Query[tuple[int, str]]:
     params = {
         "ids": [each.claim.id for each in endings],
         "fences": [each.claim.fence for each in endings],
-        "endings": [each.ending for each in endings],
+        "endings": [str(each.ending) for each in endings],
     }
     return Query(SQL["ended"], _id_and_state, params)
 
@@ -163,7 +187,7 @@ class Blame:
     """A job that its executor was working on when it went: how that counts, and the last step it began."""
 
     id: int
-    ending: str
+    ending: AttemptEnding
     step: str | None = None
     delay: float = 0.0
     seconds: float | None = None
@@ -182,7 +206,7 @@ def bury(
     params = {
         "worker_id": worker_id,
         "ids": [each.id for each in blamed],
-        "endings": [each.ending for each in blamed],
+        "endings": [str(each.ending) for each in blamed],
         "delays": [each.delay for each in blamed],
         "steps": [each.step for each in blamed],
         "seconds": [each.seconds for each in blamed],
@@ -196,8 +220,13 @@ def bury(
     return Query(SQL["bury"], Recovered, params)
 
 
-def recover(*, limit: int = 20) -> Query[Recovered]:
-    return Query(SQL["recover"], Recovered, {"limit": limit, "most_crashes": MOST_CRASHES})
+def recover(*, limit: int = 20, taken_by: str | None = None) -> Query[Recovered]:
+    params = {"limit": limit, "most_crashes": MOST_CRASHES, "every": 0.0, "taken_by": taken_by}
+    return Query(SQL["recover"], _recovered, params)
+
+
+def _recovered(*columns: Any) -> Recovered:
+    return Recovered(*columns[:-1])  # the last one is that the queues were told
 
 
 def overdue(older_than: float, *, limit: int = 1000) -> Query[int]:
@@ -230,28 +259,6 @@ def heard(id: int, name: str) -> Query[str]:
 
 def one(id: int) -> Query[Job]:
     return Query(SQL["one"], Job, {"id": id})
-
-
-def page(
-    *,
-    state: str | None = None,
-    pipeline: str | None = None,
-    queue: str | None = None,
-    key: str | None = None,
-    batch_id: int | None = None,
-    before: int | None = None,
-    limit: int = 50,
-) -> Query[Job]:
-    params: dict[str, Any] = {
-        "state": state,
-        "pipeline": pipeline,
-        "queue": queue,
-        "key": key,
-        "batch_id": batch_id,
-        "before": before,
-        "limit": limit,
-    }
-    return Query(SQL["page"], Job, params)
 
 
 def failed(*, pipeline: str | None, after: int, limit: int = 1000) -> Query[int]:

@@ -7,14 +7,16 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from retoma.query import Query, load
+from retoma.store.query import Query, load
 
 SQL = load("retoma.store.queries", "keys.sql")
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """What is known of an API key; never its secret. *usable*: not revoked, and not expired."""
+    """What is known of an API key; never its secret. *usable*: not revoked, and not expired. *ends_soon*: it expires
+    within two weeks.
+    """
 
     id: str
     name: str
@@ -25,13 +27,17 @@ class Key:
     revoked_at: datetime | None
     last_used_at: datetime | None
     usable: bool
+    ends_soon: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Lock:
-    """What a presented key is held against; *rested* when it was last used more than a minute ago."""
+    """What a presented key is held against; *rested* when it was last used more than a minute ago. *previous_hash* is
+    that of the secret before a rotation, as long as it still opens.
+    """
 
     secret_hash: bytes
+    previous_hash: bytes | None
     rested: bool
     key: Key
 
@@ -44,8 +50,8 @@ class Tally:
     usable: int
 
 
-def _lock(secret_hash: bytes, rested: bool, *key: Any) -> Lock:
-    return Lock(secret_hash, rested, Key(*key))
+def _lock(secret_hash: bytes, previous_hash: bytes | None, rested: bool, *key: Any) -> Lock:
+    return Lock(secret_hash, previous_hash, rested, Key(*key))
 
 
 def create(
@@ -82,6 +88,11 @@ def use(id: str) -> Query[str]:
 
 def revoke(id: str) -> Query[str]:
     return Query(SQL["revoke"], str, {"id": id})
+
+
+def rotate(id: str, secret_hash: bytes, *, grace: float, expires: float | None) -> Query[Key]:
+    params = {"id": id, "secret_hash": secret_hash, "grace": grace, "expires": expires, "never": expires is None}
+    return Query(SQL["rotate"], Key, params)
 
 
 def tally() -> Query[Tally]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from retoma.call import Limit, Slice
-from retoma.query import Query, load
+from retoma.model.call import Grant, Limit
+from retoma.store.query import Query, load
 
 SQL = load("retoma.store.queries", "limits.sql")
 
@@ -12,26 +12,32 @@ def _name(name: str) -> str:
     return name
 
 
+def _id(id: int, _hints: int) -> int:
+    return id
+
+
 def take(
     *names: str,
     worker_id: int,
     requests: float,
+    spare: float = 0.0,
     least_tokens: float,
     places: int,
     busy: int,
     back: tuple[str, float, float] = ("", 0.0, 0.0),
     horizon: float = 1.0,
     longest: float = 30.0,
-) -> Query[Slice]:
+) -> Query[Grant]:
     """*names* go from the narrowest to the widest; the first that is limited counts. *places* is how many requests the
     executor would like to have under way, and *busy* how many it has; *back* what it had left of a limit: its name,
-    requests and tokens. A request may be given up to *horizon* seconds ahead; nobody is sent away for more than
-    *longest*.
+    requests and tokens. Where there is plenty, up to *spare* requests are given for later. A request may be given up
+    to *horizon* seconds ahead; nobody is sent away for more than *longest*.
     """
     params = {
         "names": list(names),
         "worker_id": worker_id,
         "requests": requests,
+        "spare": spare,
         "least_tokens": least_tokens,
         "places": places,
         "busy": busy,
@@ -41,7 +47,7 @@ def take(
         "horizon": horizon,
         "longest": longest,
     }
-    return Query(SQL["take"], Slice, params)
+    return Query(SQL["take"], Grant, params)
 
 
 def give_back(name: str, *, requests: float, tokens: float) -> Query[str]:
@@ -49,20 +55,29 @@ def give_back(name: str, *, requests: float, tokens: float) -> Query[str]:
 
 
 def sit(name: str, worker_id: int, *, taken: int) -> Query[str]:
+    """*taken* is all that the executor has under way, also when that is nothing."""
     return Query(SQL["sit"], _name, {"name": name, "worker_id": worker_id, "taken": taken})
 
 
-def leave(name: str, worker_id: int) -> Query[str]:
-    return Query(SQL["leave"], _name, {"name": name, "worker_id": worker_id})
+def mend(*, limit: int = 500) -> Query[str]:
+    return Query(SQL["mend"], _name, {"limit": limit})
 
 
 def cool(name: str, *, seconds: float, reason: str) -> Query[str]:
     return Query(SQL["cool"], _name, {"name": name, "seconds": seconds, "reason": reason})
 
 
-def tell(name: str, *, good: bool, reason: str | None = None, most: int = 5, pause: float = 5.0) -> Query[str]:
-    params = {"name": name, "good": good, "reason": reason, "most": most, "pause": pause}
+def tell(
+    name: str, *, good: bool, reason: str | None = None, age: float = 0.0, most: int = 5, pause: float = 5.0
+) -> Query[str]:
+    """*age* is how many seconds ago the request was sent. The name comes back when this closed the breaker."""
+    params = {"name": name, "good": good, "reason": reason, "age": age, "most": most, "pause": pause}
     return Query(SQL["tell"], _name, params)
+
+
+def wake(name: str, *, after: float = 0.0, at_once: int = 20, limit: int = 500) -> Query[int]:
+    """*at_once* are due at once, the others a hundred a second after them, *after* seconds from now on."""
+    return Query(SQL["wake"], _id, {"name": name, "after": after, "at_once": at_once, "limit": limit})
 
 
 def put(name: str, *, requests: int | None, tokens: int | None, at_once: int | None, keep: bool = False) -> Query[str]:

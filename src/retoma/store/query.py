@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 _NAME = re.compile(r"^-- name: ([a-z_]+)\s*$", re.MULTILINE)
 _INCLUDE = re.compile(r"^-- include: ([a-z_]+)\s*$", re.MULTILINE)
-_PARAMETER = re.compile(r"%\(([a-z_]+)\)s")
+_PARAMETER = re.compile(r"%\(([a-z_0-9]+)\)s")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +25,19 @@ class Query(Generic[T]):
     params: Mapping[str, Any] = field(default_factory=dict)
 
 
+Command = Generator[Query[Any], list[Any], T]
+"""What takes several queries: it yields each one, is sent its rows, and returns what came of it."""
+
+
 def load(package: str, file: str) -> dict[str, str]:
     """The named blocks of an .sql file that lives in *package*, by name; ``-- include: name`` stands for a block of
     the file shared.sql beside it.
     """
-    return {name: _INCLUDE.sub(lambda line: _shared(package)[line[1]], body) for name, body in _blocks(package, file)}
+    return {name: _whole(package, body) for name, body in _blocks(package, file)}
+
+
+def _whole(package: str, body: str) -> str:
+    return _INCLUDE.sub(lambda line: _whole(package, _shared(package)[line[1]]), body)
 
 
 @cache

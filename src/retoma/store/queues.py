@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from retoma.model import Queue
-from retoma.query import Query, load
+from retoma.model.job import Queue
+from retoma.store.query import Query, load
 
 SQL = load("retoma.store.queries", "queues.sql")
 
@@ -44,3 +44,45 @@ def mend_slots() -> Query[tuple[int, int]]:
 
 def hint(name: str) -> Query[str]:
     return Query(SQL["hint"], _name, {"name": name})
+
+
+def weigh(name: str, weight: int) -> Query[str]:
+    return Query(SQL["weigh"], _name, {"name": name, "weight": weight})
+
+
+def all_seated() -> Query[int]:
+    return Query(SQL["all_seated"], int)
+
+
+def _page(last: int | None, id: int | None) -> tuple[int | None, int | None]:
+    return last, id
+
+
+Page = tuple[int | None, int | None]
+"""The last lane of the page that was looked at, and one that was found; None when there is none."""
+
+
+def any_lane() -> Query[bool]:
+    return Query(SQL["any_lane"], bool)
+
+
+def idle_lanes(*, after: int, limit: int) -> Query[Page]:
+    return Query(SQL["idle_lanes"], _page, {"after": after, "limit": limit})
+
+
+def rest_lanes(ids: Sequence[int]) -> Query[int]:
+    """Only in the transaction in which they were found idle."""
+    return Query(SQL["rest_lanes"], int, {"ids": list(ids)})
+
+
+def wake_lanes(*, after: int, limit: int) -> Query[Page]:
+    return Query(SQL["wake_lanes"], _page, {"after": after, "limit": limit})
+
+
+def empty_lanes(*, after: int, limit: int) -> Query[Page]:
+    return Query(SQL["empty_lanes"], _page, {"after": after, "limit": limit})
+
+
+def remove_lanes(ids: Sequence[int]) -> Query[int]:
+    """Only in the transaction in which they were found empty."""
+    return Query(SQL["remove_lanes"], int, {"ids": list(ids)})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
-from retoma.query import Query, load
+from retoma.store.query import Query, load
 
 SQL = load("retoma.store.queries", "replies.sql")
 

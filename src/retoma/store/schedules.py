@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from retoma.model import Due, Schedule
-from retoma.query import Query, load
+from retoma.model.job import Due, Schedule
+from retoma.store.query import Query, load
 
 SQL = load("retoma.store.queries", "schedules.sql")
 

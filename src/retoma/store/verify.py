@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from retoma.batch import Breach
-from retoma.query import Query, load
+from retoma.model.batch import Breach
+from retoma.store.query import Query, load
 
 SQL = load("retoma.store.queries", "verify.sql")
 
@@ -20,8 +21,28 @@ class Kept(NamedTuple):
     checksum: str
 
 
-def breaches(*, sweep: float, limit: int = 1000) -> Query[Breach]:
-    return Query(SQL["breaches"], Breach, {"sweep": sweep, "limit": limit})
+def held(*, sweep: float) -> Query[Breach]:
+    return Query(SQL["held"], Breach, {"sweep": sweep})
+
+
+def span(after: int, *, limit: int) -> Query[int]:
+    return Query(SQL["span"], int, {"after": after, "limit": limit})
+
+
+def jobs(after: int, upto: int) -> Query[Breach]:
+    return Query(SQL["jobs"], Breach, {"after": after, "upto": upto})
+
+
+def steps(after: int, upto: int) -> Query[Breach]:
+    return Query(SQL["steps"], Breach, {"after": after, "upto": upto})
+
+
+def batches(after: int, *, quick: bool, limit: int) -> Query[int]:
+    return Query(SQL["batches"], int, {"after": after, "quick": quick, "limit": limit})
+
+
+def of_batches(ids: Sequence[int]) -> Query[Breach]:
+    return Query(SQL["of_batches"], Breach, {"ids": list(ids)})
 
 
 def saved(after: tuple[int, str, int] = (0, "", 0), *, limit: int = 1000) -> Query[Kept]:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from datetime import datetime
+from typing import Any, NamedTuple
+from uuid import UUID
 
-from retoma.model import Metrics, Presence
-from retoma.query import Query, load
+from retoma.model.job import Claim, Metrics, Presence
+from retoma.store.query import Query, load
+from retoma.system.process_identity import ProcessIdentity
 
 SQL = load("retoma.store.queries", "workers.sql")
 
@@ -36,7 +39,11 @@ def hello(
     pipelines: Sequence[str],
     at_once: int,
     lease: float,
+    hint: int | None = None,
+    where: ProcessIdentity | None = None,
 ) -> Query[int]:
+    """*hint* is the key of the lock that the sessions of its worker hold."""
+    found = where or ProcessIdentity()
     params = {
         "label": label,
         "host": host,
@@ -46,6 +53,10 @@ def hello(
         "pipelines": list(pipelines),
         "at_once": at_once,
         "lease": lease,
+        "hint": hint,
+        "machine": found.machine,
+        "supervisor": found.pid,
+        "supervisor_started": found.started,
     }
     return Query(SQL["hello"], int, params)
 
@@ -67,7 +78,7 @@ def heartbeat(pulses: Sequence[Pulse]) -> Query[int]:
 class CalledOff(NamedTuple):
     """A job that a worker must let go of."""
 
-    job: int
+    id: int
     worker_id: int
     fence: int
     why: str
@@ -84,16 +95,58 @@ def called_off(ids: Sequence[int], believed: Sequence[tuple[int, int, int]] = ()
     return Query(SQL["called_off"], CalledOff, params)
 
 
+def held(worker_id: int, *, limit: int = 10_000) -> Query[tuple[Claim, UUID | None]]:
+    """Claims without their inputs, and the tokens with which they were claimed."""
+    return Query(SQL["held"], _held, {"worker_id": worker_id, "limit": limit})
+
+
+def _held(claim_token: UUID | None, *columns: Any) -> tuple[Claim, UUID | None]:
+    return Claim(*columns), claim_token
+
+
 def stopping(ids: Sequence[int]) -> Query[int]:
     return Query(SQL["stopping"], int, {"ids": list(ids)})
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """A worker of whose sessions none is left. *gone* when it may be given up without looking for its process."""
+
+    id: int
+    where: ProcessIdentity
+    seen_at: datetime
+    gone: bool
+
+
+def missing(*, absent: float = 3.0) -> Query[Missing]:
+    """*absent* is for how many seconds one must have been missed before another machine gives it up."""
+
+    def row(
+        id: int,
+        machine: str | None,
+        supervisor: int | None,
+        supervisor_started: int | None,
+        seen_at: datetime,
+        gone: bool,
+    ) -> Missing:
+        return Missing(id, ProcessIdentity(machine, supervisor, supervisor_started), seen_at, gone)
+
+    return Query(SQL["missing"], row, {"absent": absent})
+
+
+def give_up(found: Sequence[Missing]) -> Query[int]:
+    params = {"ids": [each.id for each in found], "seen": [each.seen_at for each in found]}
+    return Query(SQL["give_up"], int, params)
 
 
 def one(id: int) -> Query[Presence]:
     return Query(SQL["one"], Presence, {"id": id})
 
 
-def all(*, gone: bool = False, limit: int = 200) -> Query[Presence]:
-    return Query(SQL["all"], Presence, {"gone": gone, "limit": limit})
+def all(
+    *, gone: bool = False, label: str | None = None, before: int | None = None, limit: int = 200
+) -> Query[Presence]:
+    return Query(SQL["all"], Presence, {"gone": gone, "label": label, "before": before, "limit": limit})
 
 
 def metrics(worker: str | int) -> Query[Metrics]:
@@ -102,5 +155,5 @@ def metrics(worker: str | int) -> Query[Metrics]:
     return Query(SQL["metrics"], Metrics, {"label": label, "id": id})
 
 
-def prune(older_than: float) -> Query[int]:
-    return Query(SQL["prune"], int, {"older_than": older_than})
+def prune(older_than: float, *, limit: int = 1000) -> Query[int]:
+    return Query(SQL["prune"], int, {"older_than": older_than, "limit": limit})

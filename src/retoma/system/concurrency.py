@@ -1,9 +1,10 @@
-"""Group commits: what many handlers want to write goes to the database in one statement."""
+"""Tasks that wait for each other: finished before a cancellation, cancelled and awaited, done together."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Generic, TypeVar
 
@@ -11,7 +12,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-async def see_through(future: asyncio.Future[T]) -> T:
+async def finish_before_cancel(future: asyncio.Future[T]) -> T:
     """What *future* gives. Who is cancelled meanwhile still waits until it is done, and is cancelled then: for work
     that cannot be stopped, or that would be lost.
     """
@@ -26,7 +27,17 @@ async def see_through(future: asyncio.Future[T]) -> T:
         raise
 
 
-async def called_off(*running: asyncio.Task[Any]) -> None:
+async def wait_for_leader(leader: asyncio.Task[Any], *others: asyncio.Task[Any]) -> None:
+    """Come back when *leader* is done. When one of *others* fails before, its error is raised: nobody dies unseen."""
+    pending = {leader, *others}
+    while not leader.done():
+        done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
+        for each in done:
+            each.result()
+    leader.result()
+
+
+async def cancel_and_wait(*running: asyncio.Task[Any]) -> None:
     """Call *running* off and come back when they have ended, however they did. They are told again and again: before
     Python 3.12 a wait with a time limit, as the pool's for a connection, loses the word when it ends at that moment.
     """
@@ -38,65 +49,49 @@ async def called_off(*running: asyncio.Task[Any]) -> None:
     await asyncio.gather(*running, return_exceptions=True)  # nobody else asks what they ended with
 
 
-class GroupCommit(Generic[T]):
-    """While one statement is on its way the next ones gather, so the batch grows with the load and nobody waits
-    when there is none. *write* gets at most *most* at a time and must not fail for lack of a database.
-    """
+class Coalescer(Generic[T, R]):
+    """Calls that arrive at the same moment are done in one call of *do*, and each caller gets its own result.
 
-    def __init__(self, write: Callable[[list[T]], Awaitable[None]], *, most: int = 500) -> None:
-        self._write = write
-        self._most = most
-        self._waiting: list[T] = []
-        self._busy: asyncio.Task[None] | None = None
-
-    def __len__(self) -> int:
-        return len(self._waiting)
-
-    def put(self, each: T) -> None:
-        """Have *each* written with the next statement."""
-        self._waiting.append(each)
-        if self._busy is None:
-            self._busy = asyncio.get_running_loop().create_task(self._flush())
-
-    async def _flush(self) -> None:
-        # One turn of the loop first: those who are ready at this very moment come along.
-        await asyncio.sleep(0)
-        try:
-            while self._waiting:
-                batch, self._waiting = self._waiting[: self._most], self._waiting[self._most :]
-                await self._write(batch)
-        finally:
-            self._busy = None
-
-    async def idle(self) -> None:
-        """Come back when everything has been written."""
-        while self._busy is not None:
-            await asyncio.wait([self._busy])
-
-
-class Together(Generic[T, R]):
-    """What many want at the same moment is done for all of them at once, and each gets its own result. *do* gets at
-    most *most* at a time and gives their results in the same order; when it fails, it fails for all of them.
+    *do* gets at most *most* at a time and gives their results in the same order; when it fails, it fails for all of
+    them. While one call of *do* is under way the next callers gather.
     """
 
     def __init__(self, do: Callable[[list[T]], Awaitable[Sequence[R]]], *, most: int = 100) -> None:
         self._do = do
-        self._wanted: GroupCommit[tuple[T, asyncio.Future[R]]] = GroupCommit(self._done, most=most)
+        self._most = most
+        self._waiting: deque[tuple[T, asyncio.Future[R]]] = deque()
+        self._busy: asyncio.Task[None] | None = None
 
     async def __call__(self, each: T) -> R:
-        """What became of *each*; who goes away meanwhile does not keep it from being done."""
-        result: asyncio.Future[R] = asyncio.get_running_loop().create_future()
-        self._wanted.put((each, result))
-        return await result
+        """The result for *each*. It is done even when the caller is cancelled."""
+        return await self.put(each)
 
-    async def _done(self, batch: list[tuple[T, asyncio.Future[R]]]) -> None:
+    def put(self, each: T) -> asyncio.Future[R]:
+        """The same as a future, for a caller that wants the result after it was cancelled."""
+        loop = asyncio.get_running_loop()
+        result: asyncio.Future[R] = loop.create_future()
+        self._waiting.append((each, result))
+        if self._busy is None:
+            self._busy = loop.create_task(self._flush())
+        return result
+
+    async def _flush(self) -> None:
+        # One turn of the loop first, so that callers that are ready at this moment come along.
+        await asyncio.sleep(0)
         try:
-            results = await self._do([each for each, _ in batch])
-        except Exception as error:  # noqa: BLE001 - told to everybody who waits
-            for _, waiting in batch:
+            while self._waiting:
+                await self._together([self._waiting.popleft() for _ in range(min(self._most, len(self._waiting)))])
+        finally:
+            self._busy = None
+
+    async def _together(self, group: list[tuple[T, asyncio.Future[R]]]) -> None:
+        try:
+            results = await self._do([each for each, _ in group])
+        except Exception as error:  # noqa: BLE001 - raised to every caller that waits
+            for _, waiting in group:
                 if not waiting.done():
                     waiting.set_exception(error)
             return
-        for (_, waiting), result in zip(batch, results, strict=True):
+        for (_, waiting), result in zip(group, results, strict=True):
             if not waiting.done():
                 waiting.set_result(result)

@@ -11,8 +11,11 @@ from pydantic import AliasChoices, Field, SecretStr, ValidationError, field_vali
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from retoma.errors import ConfigurationError
+from retoma.model import compat, validation
 
-_SHORTEST_SECRET = 20
+SPARE_CONNECTIONS = 32
+"""Connections beyond web_connections that are read so far as to see whether they are probes, or to say why not."""
+_OWN_FILES = 150  # descriptors of a server process for files that come in, child processes and logs
 
 
 class Settings(BaseSettings):
@@ -28,8 +31,12 @@ class Settings(BaseSettings):
     """Where the embedded server and other local files live."""
     app: str | None = None
     """The user's program, as module:attribute."""
-    tenant: str = ""
-    """Whose work this is: answers of providers are given again only within it."""
+    reuse_within: str = Field(default="", validation_alias=AliasChoices("RETOMA_REUSE_WITHIN", "RETOMA_TENANT"))
+    """Answers of providers are given again only to programs that say the same here. It separates nothing else: whose
+    work must be kept apart has a database of their own."""
+    unknown_price: Literal["ask", "refuse", "allow"] = "ask"
+    """What becomes of a call under a budget when nobody knows what it costs: the batch rests and asks for the price,
+    the job fails, or the call is made."""
     pooler: Literal["session", "transaction"] = "session"
     """*transaction* when a PgBouncer in transaction mode stands in between: no LISTEN, no prepared statements."""
 
@@ -38,7 +45,7 @@ class Settings(BaseSettings):
     heartbeat_seconds: float = Field(default=10.0, gt=0)
     """How often the supervisor beats for its executors (JOB_HEARTBEAT_INTERVAL_MS)."""
     sweep_seconds: float = Field(default=5.0, gt=0)
-    """How often every worker looks for jobs whose worker fell silent."""
+    """How often one of the fleet notes that the database can be reached, at most; what is due is found sooner."""
     poll_seconds: float = Field(default=1.0, gt=0)
     """How long an idle executor waits before it looks again, when no hint comes."""
     drain_seconds: float = Field(default=30.0, ge=0)
@@ -57,14 +64,25 @@ class Settings(BaseSettings):
     worker_nice: int = Field(default=10, ge=0, le=19)
     """How far the threads of executors give way to others that want the machine's processors at the same moment."""
 
+    sandbox: Literal["auto", "require", "off"] = "auto"
+    """How isolated functions are shut in: as far as this machine can, all the way or not at all, or never."""
+    sandbox_read: Annotated[tuple[Path, ...], NoDecode] = ()
+    """Files and folders that children may read beside Python, its modules and the system's; colons between them."""
+    sandbox_environment: Annotated[tuple[str, ...], NoDecode] = ()
+    """Variables that children are told beside the usual ones; commas between them."""
+
+    pool_connections: int = Field(default=10, ge=2)
+    """Connections to the database that one process of an app keeps at most, a server process too."""
     connect_timeout: int = Field(default=5, ge=1)
     """Seconds to wait for the database to answer a new connection."""
     statement_seconds: float = Field(default=30.0, gt=0)
     """The longest a statement of ours may take."""
+    answer_seconds: float = Field(default=10.0, gt=0)
+    """How much later than that its answer may come, before the connection is given up; also behind a pooler."""
     idle_seconds: float = Field(default=60.0, gt=0)
     """The longest a transaction of ours may rest between two statements, also that of run.transact."""
     watchdog_seconds: float = Field(default=30.0, gt=0)
-    """How often every worker asks why batches do not move."""
+    """How often one of the fleet asks why batches do not move."""
     overdue_hours: float = Field(default=24.0, gt=0)
     """What has been running for longer than this is ended by the daily clean-up."""
     zone: str = "UTC"
@@ -78,34 +96,100 @@ class Settings(BaseSettings):
 
     api_key: SecretStr | None = Field(default=None, exclude=True)
     """A key that opens everything over HTTP, beside those that are made with 'retoma key create'."""
+    api_key_file: Path | None = None
+    """A file that holds it, such as a mounted secret."""
+    key_days: float = Field(default=365.0, gt=0)
+    """After how many days a new key expires, when nobody says otherwise."""
+    session_hours: float = Field(default=12.0, gt=0, le=24 * 365)
+    """How long somebody who signed in with a browser stays signed in."""
+    token: Literal["on", "off"] = "on"  # noqa: S105 - not one itself
+    """Whether a server without keys asks whoever calls from this machine for the token in *home*."""
+    audit_days: float = Field(default=365.0, ge=1)
+    """How long the audit is kept."""
+    web_tries: int = Field(default=20, ge=1)
+    """How many wrong keys an address may try in a minute before it is sent away for the rest of it."""
     web_allow_hosts: Annotated[tuple[str, ...], NoDecode] = ()
     """Names under which the API may be called, beside those of this machine itself; commas between them."""
+    web_header_bytes: int = Field(default=65_536, ge=1000)
+    """The largest head of a request: its first line and its headers together."""
+    web_headers: int = Field(default=100, ge=10)
+    """How many headers a request may have."""
+    web_header_seconds: float = Field(default=10.0, gt=0)
+    """How long a client may take to send a head, and to begin once it has connected."""
+    web_body_seconds: float = Field(default=30.0, gt=0)
+    """How long a client may rest between two pieces of a body, and until it takes what it is answered."""
+    web_keep_alive_seconds: float = Field(default=75.0, gt=0)
+    """How long a connection may rest between two requests; longer than a proxy in front keeps it."""
+    web_connections: int = Field(default=2000, ge=16)
+    """Connections of a server process."""
+    web_connections_per_address: int = Field(default=500, ge=1)
+    """Connections of a server process that may come from one address, unless it is a proxy that is trusted."""
+    web_streams_per_key: int = Field(default=400, ge=1)
+    """Event streams of a server process that one key may follow at once."""
+    web_streams_per_address: int = Field(default=400, ge=1)
+    """Event streams of a server process that one address may follow at once."""
     web_body_bytes: int = Field(default=1_000_000, ge=1000)
     """The largest JSON that is read from a request."""
+    web_form_fields: int = Field(default=100, ge=1)
+    """How many fields a form with files may have beside them."""
+    web_form_bytes: int = Field(default=1_000_000, ge=1000)
+    """How many bytes these fields may have together."""
+    web_upload_files: int = Field(default=2000, ge=1)
+    """How many files are taken with one request."""
+    web_upload_bytes: int = Field(default=2_000_000_000, ge=1000)
+    """The largest form with files that is read from a request."""
+    unpacked_bytes: int = Field(default=2_000_000_000, ge=1000)
+    """What a ZIP of files may have, all of them unpacked."""
+    web_waiting: int = Field(default=1000, ge=0)
+    """Requests of a server process that may wait for a connection, of those that look and of those that change each."""
+    web_wait_seconds: float = Field(default=2.0, gt=0)
+    """How long one that only looks waits, before its caller is told to come again."""
+    web_deadline_seconds: float = Field(default=10.0, gt=0)
+    """How long a request that only looks may take, and how long a change waits for a connection."""
+
+    key_requests_per_minute: int | None = Field(default=None, ge=1)
+    """Requests that one API key may make in a minute of one server process; without it there is no limit."""
+    key_bytes_per_day: int | None = Field(default=None, ge=1)
+    """Bytes that one API key may send in a day; without it there is no limit."""
+    key_files_per_day: int | None = Field(default=None, ge=1)
+    """Files that one API key may send in a day, those in a ZIP too; without it there is no limit."""
+    key_jobs_waiting: int | None = Field(default=None, ge=1)
+    """Jobs of one API key that may wait at once; without it there is no limit."""
 
     @field_validator("api_key")
     @classmethod
-    def _no_short_secret(cls, given: SecretStr | None) -> SecretStr | None:
-        if given is not None and len(given.get_secret_value()) < _SHORTEST_SECRET:
-            raise ValueError(f"it has fewer than {_SHORTEST_SECRET} characters, and could be guessed")
+    def _no_weak_secret(cls, given: SecretStr | None) -> SecretStr | None:
+        if given is not None and (why := validation.weakness(given.get_secret_value())):
+            raise ValueError(f"it {why}, and could be guessed; 'openssl rand -base64 32' prints a good one")
         return given
 
-    @field_validator("web_allow_hosts", mode="before")
+    @model_validator(mode="before")
+    @classmethod
+    def _read_the_key(cls, given: dict[str, Any]) -> dict[str, Any]:
+        file = given.get("api_key_file")
+        if file in (None, "") or given.get("api_key") is not None:
+            return given
+        try:
+            text = Path(file).expanduser().read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeError) as error:
+            why = (getattr(error, "strerror", None) or "it is not text").lower()
+            raise ValueError(f"RETOMA_API_KEY_FILE ({file}) cannot be read: {why}") from None
+        return {**given, "api_key": text}
+
+    @field_validator("sandbox_read", mode="before")
+    @classmethod
+    def _split_places(cls, given: Any) -> Any:
+        return [each for each in given.split(os.pathsep) if each] if isinstance(given, str) else given
+
+    @field_validator("web_allow_hosts", "sandbox_environment", mode="before")
     @classmethod
     def _split(cls, given: Any) -> Any:
         return [name.strip() for name in given.split(",") if name.strip()] if isinstance(given, str) else given
 
     @model_validator(mode="before")
     @classmethod
-    def _honour_the_seeds_names(cls, given: dict[str, Any]) -> dict[str, Any]:
-        for name, field in (("JOB_LOCK_TTL_MS", "lease_seconds"), ("JOB_HEARTBEAT_INTERVAL_MS", "heartbeat_seconds")):
-            text = os.environ.get(name)
-            if text and field not in given:
-                try:
-                    given[field] = float(text) / 1000
-                except ValueError:
-                    raise ValueError(f"{name} must be a number of milliseconds, not {text!r}") from None
-        return given
+    def _honour_other_names(cls, given: dict[str, Any]) -> dict[str, Any]:
+        return compat.settings(os.environ, given)
 
     @model_validator(mode="after")
     def _a_lease_outlives_several_beats(self) -> Settings:
@@ -115,6 +199,11 @@ class Settings(BaseSettings):
                 "lost by one late beat; make the lease at least twice the heartbeat"
             )
         return self
+
+    @property
+    def web_files(self) -> int:
+        """How many descriptors a server process needs that has all the connections it may have."""
+        return self.web_connections + SPARE_CONNECTIONS + self.pool_connections + _OWN_FILES
 
     @classmethod
     def load(cls, **given: Any) -> Settings:

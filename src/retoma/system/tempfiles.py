@@ -1,5 +1,5 @@
-"""Files with a name, for another process of ours to find, that do not outlive this one. Each lies in a folder of its
-own, and what a process that was killed left there is swept away by the next that needs one.
+"""Files and folders with a name, for another process of ours to find, that do not outlive this one. Each file lies in
+a folder of its own, and what a process that was killed left there is swept away by the next that needs one.
 """
 
 from __future__ import annotations
@@ -19,25 +19,27 @@ _PREFIX = "retoma-scratch-"
 @contextmanager
 def named(*, suffix: str = "") -> Iterator[IO[bytes]]:
     """A new file, for as long as the block lasts."""
-    _sweep(Path(tempfile.gettempdir()))
-    with _folder() as folder, tempfile.NamedTemporaryFile(suffix=suffix, dir=folder) as file:
+    with folder() as place, tempfile.NamedTemporaryFile(suffix=suffix, dir=place) as file:
         yield file
 
 
 @contextmanager
-def _folder() -> Iterator[Path]:
-    """A folder that says, by a lock that nobody but a living process can hold, that it is in use."""
+def folder() -> Iterator[Path]:
+    """A new folder, for as long as the block lasts; it says, by a lock that nobody but a living process can hold, that
+    it is in use.
+    """
+    _sweep(Path(tempfile.gettempdir()))
     descriptor = None
     while descriptor is None:
-        folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
+        place = Path(tempfile.mkdtemp(prefix=_PREFIX))
         try:
-            descriptor = _lock(folder)  # None when somebody took it for one that was left behind: another, then
+            descriptor = _lock(place)  # None when somebody took it for one that was left behind: another, then
         except OSError:  # no locks in this file system: then nobody sweeps there, either
-            descriptor = os.open(folder, os.O_RDONLY)
+            descriptor = os.open(place, os.O_RDONLY)
     try:
-        yield folder
+        yield place
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(place, ignore_errors=True)
         os.close(descriptor)
 
 

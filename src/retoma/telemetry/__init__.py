@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
+import traceback
 from collections.abc import Callable
 
 from retoma.telemetry.events import Event
@@ -11,12 +14,19 @@ __all__ = ["Event", "Listener", "emit", "heard", "listen"]
 Listener = Callable[[Event], None]
 
 _listeners: list[Listener] = []
+_complained: list[Listener] = []
 
 
 def listen(listener: Listener) -> Callable[[], None]:
     """Hear of every event from now on; calling what comes back ends it."""
     _listeners.append(listener)
-    return lambda: _listeners.remove(listener)
+
+    def end() -> None:
+        _listeners.remove(listener)
+        if listener in _complained:
+            _complained.remove(listener)
+
+    return end
 
 
 def heard() -> bool:
@@ -25,6 +35,17 @@ def heard() -> bool:
 
 
 def emit(event: Event) -> None:
-    """Say that *event* happened."""
-    for listener in _listeners:
-        listener(event)
+    """Say that *event* happened. A listener that fails is nobody's fault who speaks: it is told on stderr, once."""
+    for listener in tuple(_listeners):  # one of them may end meanwhile
+        try:
+            listener(event)
+        except Exception:  # noqa: BLE001 - whatever it is, the work goes on
+            _complain(listener)
+
+
+def _complain(listener: Listener) -> None:
+    if listener in _complained:
+        return
+    _complained.append(listener)
+    with contextlib.suppress(Exception):  # stderr may be the one that is gone
+        sys.stderr.write(f"A listener to events failed, and is not told of again:\n{traceback.format_exc()}")

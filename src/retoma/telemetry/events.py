@@ -58,6 +58,13 @@ class JobLost(JobEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class JobForgotten(JobEvent):
+    """The database says that this worker holds a job, and it knows nothing of it: the job was given back."""
+
+    weight: ClassVar[str] = "error"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StepCompleted(JobEvent):
     """A step is done and saved."""
 
@@ -112,6 +119,23 @@ class JobsExpired(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerGone(Event):
+    """All processes of a worker have ended without a word; its jobs are given back before its lease is over."""
+
+    weight: ClassVar[str] = "error"
+    worker: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutorUnstarted(Event):
+    """An executor process could not be started on this machine; the others go on, and it is tried again."""
+
+    weight: ClassVar[str] = "error"
+    worker: int
+    error: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutorStarted(Event):
     """An executor process was started."""
 
@@ -152,8 +176,18 @@ class ExecutorKilled(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SandboxIncomplete(Event):
+    """Isolated functions lack a wall that RETOMA_SANDBOX=require asks for; 'retoma doctor' says what to do about it."""
+
+    weight: ClassVar[str] = "warning"
+    missing: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DatabaseLost(Event):
-    """The database does not answer; what is at hand is kept and tried again."""
+    """The database does not do what is asked of it; what is at hand is kept and tried again. Told once, and while it
+    lasts at growing intervals.
+    """
 
     weight: ClassVar[str] = "warning"
     doing: str
@@ -220,3 +254,53 @@ class BatchFailed(Event):
     weight: ClassVar[str] = "error"
     batch: int
     reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamBroken(Event):
+    """What happened to a batch could not be put into words for those who follow it; their streams end."""
+
+    weight: ClassVar[str] = "error"
+    voice: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActionAudited(Event):
+    """Somebody changed something, looked at content, or was refused; the audit has it too."""
+
+    who: str
+    action: str
+    object: str | None = None
+    outcome: str
+    address: str | None = None
+    route: str
+    correlation: str | None = None
+    times: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TriesRefused(Event):
+    """Wrong keys came from one address, more than are answered; the others are sent away for a minute."""
+
+    weight: ClassVar[str] = "warning"
+    address: str
+    tries: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestsRefused(Event):
+    """More requests came than the connections to the database can serve; some were told to come again."""
+
+    weight: ClassVar[str] = "warning"
+    kind: str
+    requests: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallersRefused(Event):
+    """Callers asked for more than is allowed, or kept the server waiting; told at most once a second for each code."""
+
+    weight: ClassVar[str] = "warning"
+    code: str
+    callers: int

@@ -10,20 +10,11 @@ from typing import Any, TextIO
 
 import orjson
 
+from retoma.model.compat import LOG_FIELDS
 from retoma.telemetry import Event, listen
+from retoma.values.escaping import visible, visible_json
 
 _WEIGHTS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
-
-# The names that the worker scale-out document gives these fields.
-_NAMES = {
-    "worker": "workerId",
-    "job": "jobId",
-    "pipeline": "jobType",
-    "attempt": "attempts",
-    "state": "status",
-    "duration_ms": "durationMs",
-    "correlation": "correlationId",
-}
 
 
 def fields_of(event: Event) -> dict[str, Any]:
@@ -32,7 +23,7 @@ def fields_of(event: Event) -> dict[str, Any]:
     for field in dataclasses.fields(event):
         value = getattr(event, field.name)
         if value is not None:
-            found[_NAMES.get(field.name, field.name)] = round(value, 3) if isinstance(value, float) else value
+            found[LOG_FIELDS.get(field.name, field.name)] = round(value, 3) if isinstance(value, float) else value
     return found
 
 
@@ -51,14 +42,14 @@ def write_to(stream: TextIO, *, level: str, format: str, label: str | None = Non
             stream.write(f"{now} {event.title()} {said}\n")
         else:
             whole = {"at": now, "level": event.weight, "event": event.title(), **known, **fields_of(event)}
-            stream.write(orjson.dumps(whole, default=str).decode() + "\n")
+            stream.write(visible_json(orjson.dumps(whole, default=str).decode()) + "\n")
 
     return listen(line)
 
 
 def _text(value: object) -> str:
     text = str(value)
-    return text if text and " " not in text and "\n" not in text else repr(text)
+    return visible(repr(text) if not text or any(map(str.isspace, text)) else text)
 
 
 def log_to_stderr(*, level: str, format: str, label: str | None = None) -> Callable[[], None]:

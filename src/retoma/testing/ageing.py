@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
 from typing import TypeVar
 
 from retoma import sync
-from retoma.app import Retoma
-from retoma.commands import Command
-from retoma.errors import NotFound
-from retoma.join import run_on
-from retoma.model import Job, Receipt
-from retoma.query import Query
+from retoma.app.retoma import Retoma
+from retoma.errors import Conflict, NotFound
+from retoma.model.job import Job, Receipt
+from retoma.postgres.connections import run_on
 from retoma.store import ageing
+from retoma.store.query import Command, Query
 
 T = TypeVar("T")
+
+_LOOKS = 40
+_PAUSE = 0.05
+"""The sessions of a worker that was just killed are seen for a moment longer."""
 
 
 async def age(
@@ -28,19 +32,35 @@ async def age(
 ) -> None:
     """Let time pass for one job, or for all: its past is moved further back, and no clock is touched.
 
-    *where* is an app or a connection. The worker of a running job has then been silent for as long.
+    *where* is an app or a connection. The worker of a running job has then been silent for as long; one that is alive
+    would lose its job, so while such a worker has it, `Conflict` is raised and nothing is changed.
     """
     span = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
     id = job if isinstance(job, int) or job is None else job.id
-    query = ageing.age(id, span.total_seconds())
-    if isinstance(where, Retoma):
-        aged = await where.fetch(query)
-    elif isinstance(where, sync.Retoma):
-        aged = where.fetch(query)
-    else:
-        aged = await run_on(where, _just(query))
+    await _refuse_living(where, id)
+    aged = await _ask(where, ageing.age(id, span.total_seconds()))
     if id is not None and not aged:
         raise NotFound(f"There is no job {id}.", next="It may have been pruned.")
+
+
+async def _refuse_living(where: object, id: int | None) -> None:
+    for _ in range(_LOOKS):
+        held = await _ask(where, ageing.held(id))
+        if not held:
+            return
+        await asyncio.sleep(_PAUSE)
+    raise Conflict(
+        f"Job {held[0].job_id} is in the hands of a worker that is alive (process {held[0].pid} on {held[0].host}).",
+        next="Stop that worker, or give the test a database of its own.",
+    )
+
+
+async def _ask(where: object, query: Query[T]) -> list[T]:
+    if isinstance(where, Retoma):
+        return await where.fetch(query)
+    if isinstance(where, sync.Retoma):
+        return where.fetch(query)
+    return await run_on(where, _just(query))
 
 
 def _just(query: Query[T]) -> Command[list[T]]:

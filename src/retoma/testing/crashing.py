@@ -13,11 +13,12 @@ from typing import IO, Any
 
 import orjson
 
-from retoma.app import Retoma
+from retoma.app.loader import find_app
+from retoma.app.retoma import Retoma
 from retoma.errors import ConfigurationError, RetomaError
-from retoma.find import find_app, reference_to
-from retoma.settings import Settings
 from retoma.store import ageing
+from retoma.system.settings import Settings
+from retoma.worker.loader import reference_to
 
 _LOOK = 0.01
 
@@ -99,7 +100,7 @@ def work_until_killed() -> None:
     orders = orjson.loads(sys.stdin.buffer.read())
     try:
         app = find_app(orders["reference"])
-        app.front.settings = Settings.load(**orders["settings"])
+        app.registry.settings = Settings.load(**orders["settings"])
         worker = app.worker(processes=orders["processes"], at_once=orders["at_once"], reference=orders["reference"])
         asyncio.run(worker.run())
     except RetomaError as error:

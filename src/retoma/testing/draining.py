@@ -11,15 +11,16 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 
-from retoma import scheduling
-from retoma.app import Retoma
-from retoma.board import Board
-from retoma.database import TRANSIENT, Database
-from retoma.errors import ConfigurationError, DatabaseUnreachable
-from retoma.executor import Executor
-from retoma.join import run_on
+from retoma.app.retoma import Retoma
+from retoma.commands import schedules as schedule_commands
+from retoma.errors import ConfigurationError
+from retoma.postgres.connections import run_on
+from retoma.postgres.database import Database
+from retoma.postgres.faults import UNAVAILABLE
 from retoma.store import jobs, workers
 from retoma.store.workers import Pulse
+from retoma.worker.executor import Executor
+from retoma.worker.status_board import StatusBoard
 
 
 async def drain(app: Retoma, *, at_once: int | None = None, queues: Sequence[str] | None = None) -> int:
@@ -28,12 +29,12 @@ async def drain(app: Retoma, *, at_once: int | None = None, queues: Sequence[str
     First it does the rounds of a worker: jobs of silent workers are recovered, late ones expire, schedules fire.
     """
     async with app:
-        while await app.recover():
+        while await app.jobs.recover():
             pass
         while await app.fetch(jobs.expire()):
             pass
         async with app.database.connection() as connection:
-            await run_on(connection, scheduling.fire())
+            await run_on(connection, schedule_commands.fire())
         async with an_executor(app, at_once or app.settings.worker_at_once, queues) as executor:
             await executor.drain()
             return executor.totals.completed + executor.totals.failed
@@ -42,17 +43,17 @@ async def drain(app: Retoma, *, at_once: int | None = None, queues: Sequence[str
 @asynccontextmanager
 async def an_executor(app: Retoma, at_once: int, queues: Sequence[str] | None) -> AsyncIterator[Executor]:
     """An executor in this process, with a row of its own among the workers and a heart that beats."""
-    front = app.front
-    if not front.own:
+    registry = app.registry
+    if not registry.own:
         raise ConfigurationError("This app has no pipelines to work on.", next="Pass pipelines=[…] to Retoma.")
-    names = list(queues or front.queues)
+    names = list(queues or registry.queues)
     hello = workers.hello(
         label=app.settings.worker_label,
         host=socket.gethostname(),
         pid=os.getpid(),
         version=version("retoma"),
         queues=names,
-        pipelines=sorted(front.pipelines),
+        pipelines=sorted(registry.pipelines),
         at_once=at_once,
         lease=app.settings.lease_seconds,
     )
@@ -60,13 +61,13 @@ async def an_executor(app: Retoma, at_once: int, queues: Sequence[str] | None) -
     database = Database(app.database.url, app.settings, hot=True, most=6)
     await database.open()
     worker_id = (await app.fetch(hello))[0]
-    board = Board.new(at_once)
+    board = StatusBoard.new(at_once)
     executor = Executor(
         database=database,
         transactions=app.database,
         settings=app.settings,
-        pipelines=front.pipelines,
-        providers=front.providers,
+        pipelines=registry.pipelines,
+        providers=registry.provided,
         queues=names,
         worker_id=worker_id,
         board=board,
@@ -80,7 +81,7 @@ async def an_executor(app: Retoma, at_once: int, queues: Sequence[str] | None) -
         await asyncio.gather(beating, return_exceptions=True)
         await executor.ledger.settled()
         executor.ledger.close()
-        with contextlib.suppress(*TRANSIENT, DatabaseUnreachable):
+        with contextlib.suppress(*UNAVAILABLE):
             await _beat(app, executor)
         await app.database.persist(jobs.bury(worker_id, [], reason="stopped", error="The test was over."))
         await database.close()
@@ -89,7 +90,7 @@ async def an_executor(app: Retoma, at_once: int, queues: Sequence[str] | None) -
 
 async def _beat_for(app: Retoma, executor: Executor) -> None:
     while True:
-        with contextlib.suppress(*TRANSIENT, DatabaseUnreachable):
+        with contextlib.suppress(*UNAVAILABLE):
             if not await _beat(app, executor):
                 executor.stop(now=True)
             believed = [(note.job, executor.worker_id, note.fence) for note in executor.board.notes()]

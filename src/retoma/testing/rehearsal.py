@@ -12,19 +12,18 @@ from typing import Any, Generic, TypeVar, cast
 import orjson
 from pydantic_core import PydanticSerializationError, to_json
 
-from retoma.attempt import attempt as attempt_once
-from retoma.call import Request
-from retoma.desk import Errand
-from retoma.endings import Review, ending_in
 from retoma.errors import ConfigurationError
-from retoma.fingerprints import checksum
 from retoma.isolate import Isolated
-from retoma.model import Claim, Ended, NewCheckpoint, Saved
-from retoma.pipeline import Pipeline
-from retoma.providers.later import Pending
-from retoma.run import Run
-from retoma.steps import AsyncConnection, Steps, SyncConnection
-from retoma.sync_run import SyncRun
+from retoma.model.endings import Review, ending_in
+from retoma.model.job import AttemptEnding, Claim, Ended, NewCheckpoint, Saved
+from retoma.providers import Answer
+from retoma.providers.request import Request
+from retoma.run.pipeline import Pipeline
+from retoma.run.run import Run
+from retoma.run.steps import AsyncConnection, Steps, SyncConnection
+from retoma.run.sync_run import SyncRun
+from retoma.values.fingerprints import checksum
+from retoma.worker.attempt import attempt as attempt_once
 
 In = TypeVar("In")
 Out = TypeVar("Out")
@@ -37,7 +36,7 @@ _numbers = count(1)
 class Rehearsal(Generic[Out]):
     """How a handler did, without a database."""
 
-    ending: str
+    ending: AttemptEnding
     """*completed*, *skipped*, *failed*, *postponed*, *waiting* or *review*."""
     reason: str | None
     """Why it ended so, in the word that the job would carry."""
@@ -62,7 +61,7 @@ class Rehearsal(Generic[Out]):
     @property
     def output(self) -> Out:
         """What the handler returned (or proposed for review), as whoever asks for the job's output gets it."""
-        if self.ending not in {"completed", "review"}:
+        if self.ending not in {AttemptEnding.COMPLETED, AttemptEnding.REVIEW}:
             why = self.error or self.reason or "no reason was given"
             raise AssertionError(f"The rehearsal ended {self.ending} and has no output: {why}") from self.raised
         return cast(Out, self.returned)
@@ -93,8 +92,8 @@ async def rehearse(
         )
     claim = _claim_of(pipeline, input, attempt, again=bool(saved))
     memory = _Notebook(saved or {}, signals or {}, connection)
-    steps = _Steps(claim, memory, _Nobody(), step_timeout=pipeline.step_timeout)
-    steps.configuration, steps.desk = dict(configuration or {}), _Straight()
+    steps = _Steps(claim, memory, _Nobody(), caller=_Straight(), step_timeout=pipeline.step_timeout)
+    steps.configuration = dict(configuration or {})
     raised: list[BaseException] = []
     rehearsed = replace(pipeline, handler=_watched(pipeline, raised, isolated=isolated))
     with ThreadPoolExecutor(1, thread_name_prefix="rehearsal") as threads:
@@ -136,7 +135,7 @@ def _claim_of(pipeline: Pipeline[In, Any], input: In, attempt: int, *, again: bo
 
 
 def _returned(pipeline: Pipeline[Any, Any], ended: Ended, raised: Sequence[BaseException]) -> Any:
-    if ended.ending == "review":
+    if ended.ending == AttemptEnding.REVIEW:
         review = ending_in(raised[0])
         return review.value if isinstance(review, Review) else None
     return None if ended.output is None else pipeline.output.decode(ended.output)
@@ -204,6 +203,9 @@ class _Notebook:
             for name, text in self.texts.items()
         ]
 
+    async def read(self, _claim: Claim, saved: Saved) -> str | None:
+        return saved.value
+
     async def save(self, checkpoint: NewCheckpoint) -> None:
         self.texts[checkpoint.step] = checkpoint.value
         self.done.append(checkpoint.step)
@@ -235,16 +237,13 @@ class _Notebook:
 
 
 class _Straight:
-    """A desk that passes every request on and writes nothing down."""
+    """Sends every request and writes nothing down."""
 
-    async def call(self, _claim: Claim, _step: str, _request: object, send: Callable[[], Awaitable[Any]]) -> Any:
-        return await send()
+    async def unfit(self, numbers: Sequence[int]) -> None:
+        """There is no store in which it would be marked."""
 
-    async def fetch(self, _claim: Claim, _step: str, request: Request, errand: Errand) -> Any:
-        operation = await errand.submit()
-        while isinstance(found := await errand.look(operation, request.timeout), Pending):
-            await asyncio.sleep(found.seconds)
-        return found
+    async def call(self, claim: Claim | None, step: str, request: Request[Any], *, kind: str = "first") -> Answer:  # noqa: ARG002
+        return await request.send()
 
 
 class _Steps(Steps):

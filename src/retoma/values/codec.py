@@ -14,11 +14,12 @@ from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from pydantic.errors import PydanticUserError
-from pydantic_core import PydanticSerializationError
+from pydantic_core import CoreConfig, PydanticSerializationError, SchemaValidator
 
-from retoma.annotations import plain_class
-from retoma.errors import CheckpointInvalid, ConfigurationError, Unstorable
-from retoma.fingerprints import fingerprint
+from retoma.errors import ConfigurationError, Unstorable
+from retoma.values.annotations import plain_class
+from retoma.values.fingerprints import fingerprint
+from retoma.values.text import storable
 
 T = TypeVar("T")
 
@@ -33,7 +34,8 @@ _ORDINARY = bytes(set(range(256)) - set(b"\\NI\xef"))
 _STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _BRACKETS = bytes.maketrans(b"{}", b"[]")
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
-_MISMATCH = re.compile(r"Expected `(.+?)` - .*?\[(?:field_name='(\w+)', )?.*?input_type=(\w+)\]", re.DOTALL)
+_MISMATCH = re.compile(r"Expected `([^`]+)` - [^`\[]*\[(?:field_name='(\w+)', )?")
+_GIVEN = re.compile(r"input_type=(\w+)\]")
 # What cannot nest deeper than its annotation; for all else the depth is measured.
 _SHALLOW = re.compile(
     "none|bool|int|float|decimal|str|bytes|uuid|url|literal|enum|default|date|time|datetime|timedelta|nullable|"
@@ -50,6 +52,18 @@ class Encoded(NamedTuple):
 
     text: str
     changed: bool
+
+
+class Misfit(Exception):
+    """Text that is not the JSON of a *kind*: the *reason*, and the *place* in the value, such as "pages.3". Whoever
+    decodes knows what the text is, and words the error.
+    """
+
+    def __init__(self, kind: str, place: str, reason: str) -> None:
+        super().__init__(f"{place}: {reason}" if place else reason)
+        self.kind = kind
+        self.place = place
+        self.reason = reason
 
 
 class Codec(Generic[T]):
@@ -75,6 +89,10 @@ class Codec(Generic[T]):
         self._exact = "any" in kinds and not kinds & {"model", "dataclass"}
         has_fields = dataclasses.is_dataclass(annotation) or issubclass(plain_class(annotation), BaseModel)
         self._class = annotation if has_fields else None
+
+    @functools.cached_property
+    def _hasty(self) -> SchemaValidator:
+        return SchemaValidator(_left_at_first_fault(self._adapter.core_schema), CoreConfig(val_json_bytes="base64"))
 
     @functools.cached_property
     def fingerprint(self) -> str:
@@ -112,20 +130,19 @@ class Codec(Generic[T]):
             raise _unstorable(what, reason, _ANNOTATE)
         return Encoded(text, changed)
 
-    def decode(self, text: str) -> T:
-        """The value that *text* was made from, or CheckpointInvalid with the first reason."""
+    def decode(self, text: str, *, untrusted: bool = False) -> T:
+        """The value that *text* was made from, or Misfit with the first reason. Of *untrusted* text a list is left at
+        its first fault: a million of them would take gigabytes to tell.
+        """
+        read = self._hasty.validate_json if untrusted else self._from_json
         try:
-            return cast(T, self._from_json(text, by_alias=True, by_name=True))
+            return cast(T, read(text, by_alias=True, by_name=True))
         except ValidationError as error:
             first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-            place = _short(".".join(str(part) for part in first["loc"]))
-            reason = f"{place}: {_short(first['msg'])}" if place else _short(first["msg"])
+            place, reason = _short(".".join(str(part) for part in first["loc"])), _short(first["msg"])
         except Exception as error:  # noqa: BLE001 - a constructor may raise anything, and its words may hold the value
-            reason = f"its constructor raised {type(error).__name__}"
-        raise CheckpointInvalid(
-            f"What was saved is not a {_named(self.annotation)} any more: {reason}.",
-            next="Put the type back as it was, or let the step run again.",
-        )
+            place, reason = "", f"its constructor raised {type(error).__name__}"
+        raise Misfit(_named(self.annotation), place, reason)
 
     def _washed(self, value: T, raw: bytes, changed: bool, what: str) -> tuple[T, bytes, bool]:
         # Half characters in the keys of a typed dict are replaced by pydantic itself, unasked and unsaid.
@@ -175,12 +192,14 @@ class Codec(Generic[T]):
     def _not_as_annotated(self, given: str, what: str) -> Unstorable:
         expected = _named(self.annotation)
         reason = f"it is a {given}, and a second attempt would get a {expected}, as annotated."
+        if what.startswith("the input"):
+            return _unstorable(what, reason, "Pass what the annotation says, or annotate what is passed.")
         return _unstorable(what, reason, "Return what the annotation says, or annotate what is returned.")
 
     def _refusal(self, error: Exception, what: str) -> Unstorable:
         message = str(error)
-        if match := _MISMATCH.search(message):
-            expected, field, given = match.groups()
+        if (match := _MISMATCH.search(message)) and (told := _GIVEN.search(message, match.end())):
+            (expected, field), given = match.groups(), told[1]
             if field is None:
                 return self._not_as_annotated(given, what)
             return _unstorable(what, f"{field} should be {expected} and is a {given}.", _ANNOTATE)
@@ -239,12 +258,17 @@ def _kinds(schema: Any) -> Iterator[str]:
             yield from _kinds(part)
 
 
+def _left_at_first_fault(schema: Any) -> Any:
+    if isinstance(schema, dict):
+        made = {key: _left_at_first_fault(part) for key, part in schema.items()}
+        return {**made, "fail_fast": True} if schema.get("type") in {"list", "tuple", "set", "frozenset"} else made
+    return [_left_at_first_fault(part) for part in schema] if isinstance(schema, list) else schema
+
+
 def _clean(value: Any) -> Any:
     match value:
         case str() if not isinstance(value, Enum):
-            # By way of UTF-16, two halves that belong together become their character again.
-            halves = value.replace("\0", "\ufffd").encode("utf-16-le", "surrogatepass")
-            return halves.decode("utf-16-le", "replace")
+            return storable(value)
         case dict():
             cleaned = {_clean(key): _clean(each) for key, each in value.items()}
             if len(cleaned) < len(value):

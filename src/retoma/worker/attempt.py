@@ -12,14 +12,16 @@ from concurrent.futures import Executor as Threads
 from datetime import timedelta
 from typing import Any
 
-from retoma.codec import codec_of
-from retoma.endings import Ending, Postpone, Reject, Review, Skip, ending_in
-from retoma.errors import AnswerUnfit, CheckpointInvalid, ConfigurationError, DatabaseUnreachable, LeaseLost, Unstorable
-from retoma.model import Claim, Ended
-from retoma.pipeline import Pipeline
-from retoma.run import Run, in_thread
-from retoma.steps import Steps, Suspend
-from retoma.sync_run import SyncRun
+from retoma.errors import AnswerUnfit, ConfigurationError, LeaseLost, Unstorable
+from retoma.model.endings import Ending, Postpone, Reject, Review, Skip, Suspend, ending_in
+from retoma.model.job import AttemptEnding, Claim, Ended
+from retoma.postgres.faults import is_our_outage
+from retoma.run.pipeline import Pipeline
+from retoma.run.run import Run, in_thread
+from retoma.run.steps import Steps
+from retoma.run.sync_run import SyncRun
+from retoma.values.codec import Misfit, codec_of
+from retoma.values.text import storable
 
 _LONGEST_ERROR = 8000
 _AFTER_OUTAGE = 1.0
@@ -36,14 +38,11 @@ async def attempt(
     except asyncio.CancelledError as error:
         task = asyncio.current_task()
         if task is None or task.cancelling():
-            raise
-        # Nobody told this handler to stop: something it waited for was cancelled, and that is a failure like any
-        # other. Given back at no cost, it would come again for ever.
-        failure = RuntimeError("Something that the handler waited for was cancelled.")
-        ended = ending_of(claim, pipeline, failure.with_traceback(error.__traceback__))
+            raise  # perhaps it was told to stop: whoever runs it knows
+        ended = ending_of(claim, pipeline, cancelled_by_itself(error))
     except BaseException as error:  # noqa: BLE001 - whatever a handler raises is how it ended
         ended = ending_of(claim, pipeline, error)
-    ended.step = None if ended.ending == "completed" else steps.last
+    ended.step = None if ended.ending == AttemptEnding.COMPLETED else steps.last
     ended.seconds = time.monotonic() - began
     return ended
 
@@ -53,47 +52,56 @@ async def _handled(
 ) -> Ended:
     try:
         given = pipeline.input.decode(claim.input)
-    except CheckpointInvalid as error:
-        raise Reject(f"the input does not fit the pipeline any more: {error.message}") from None
+    except Misfit as misfit:
+        raise Reject(f"the input does not fit the pipeline any more: {misfit}.") from None
     if pipeline.is_async:
         value = await pipeline.handler(given, Run(steps), **providers)
     else:
         run = SyncRun(steps, asyncio.get_running_loop())
         value = await in_thread(threads, pipeline.handler, given, run, **providers)
     text = pipeline.output.encode(value, what=f"the output of job {claim.id} ({pipeline.name})").text
-    return Ended(claim, "completed", output=text)
+    return Ended(claim, AttemptEnding.COMPLETED, output=text)
+
+
+def cancelled_by_itself(error: asyncio.CancelledError) -> RuntimeError:
+    """Nobody told this handler to stop: something it waited for was cancelled, and that is a failure like any other.
+    Given back at no cost, it would come again for ever.
+    """
+    failure = RuntimeError("Something that the handler waited for was cancelled.")
+    return failure.with_traceback(error.__traceback__)
 
 
 def ending_of(claim: Claim, pipeline: Pipeline[Any, Any], error: BaseException) -> Ended:
     """How an attempt that raised *error* ended, in words that can be stored."""
     ended = _ending_of(claim, pipeline, error)
-    ended.reason = ended.reason and storable(ended.reason)
-    ended.error = ended.error and storable(ended.error)
+    ended.reason = ended.reason and _bounded(ended.reason)
+    ended.error = ended.error and _bounded(ended.error)
     return ended
 
 
 def _ending_of(claim: Claim, pipeline: Pipeline[Any, Any], error: BaseException) -> Ended:
-    ended = Ended(claim, "failed")
+    ended = Ended(claim, AttemptEnding.FAILED)
     match ending_in(error) or error:
         case Suspend() as pause:
             ended.ending, ended.delay, ended.reason = pause.ending, pause.delay, pause.reason or None
             ended.signals = pause.signals
         case Skip(reason):
-            ended.ending, ended.reason = "skipped", reason
+            ended.ending, ended.reason = AttemptEnding.SKIPPED, reason
         case Reject(reason):
             ended.reason, ended.error = "rejected", reason
         case Postpone(seconds, until, reason):
-            ended.ending, ended.delay, ended.until, ended.reason = "postponed", seconds, until, reason or "postponed"
+            ended.ending, ended.reason = AttemptEnding.POSTPONED, reason or "postponed"
+            ended.delay, ended.until = seconds, until
         case Review(value, reason):
             return _reviewed(ended, value, reason)
         case AnswerUnfit():
             # Asked again it would be answered from the store, with the same words.
             ended.reason, ended.error = "unfit", describe(error)
         case LeaseLost():
-            ended.ending, ended.reason = "released", "lease"
-        case DatabaseUnreachable():
+            ended.ending, ended.reason = AttemptEnding.RELEASED, "lease"
+        case _ if is_our_outage(error):
             # Not the handler's fault: it costs no attempt, as long as it does not go on for ever.
-            ended.ending, ended.reason, ended.delay = "postponed", "database", _AFTER_OUTAGE
+            ended.ending, ended.reason, ended.delay = AttemptEnding.POSTPONED, "database", _AFTER_OUTAGE
             ended.error = describe(error)
         case Ending() as other:
             ended.reason, ended.error = "rejected", str(other)
@@ -111,7 +119,7 @@ def _reviewed(ended: Ended, value: Any, reason: str) -> Ended:
     except (Unstorable, ConfigurationError) as error:
         ended.reason, ended.error = "unstorable", str(error)
     else:
-        ended.ending, ended.reason = "review", reason
+        ended.ending, ended.reason = AttemptEnding.REVIEW, reason
     return ended
 
 
@@ -132,7 +140,7 @@ def describe(error: BaseException) -> str:
     except Exception:  # noqa: BLE001 - its own words may fail, too
         head = type(error).__name__
     lines = "".join(traceback.format_exception(type(error), error, _users_frames(error))).strip()
-    return storable(f"{head}\n\n{lines[-_LONGEST_ERROR:]}" if error.__traceback__ else head)
+    return _bounded(f"{head}\n\n{lines[-_LONGEST_ERROR:]}" if error.__traceback__ else head)
 
 
 def _users_frames(error: BaseException) -> types.TracebackType | None:
@@ -143,7 +151,6 @@ def _users_frames(error: BaseException) -> types.TracebackType | None:
     return frames or error.__traceback__
 
 
-def storable(text: str) -> str:
-    """*text* without what PostgreSQL cannot hold, and not endless."""
-    short = text[: 2 * _LONGEST_ERROR].replace("\0", "\ufffd")
-    return short if short.isascii() else short.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+def _bounded(text: str) -> str:
+    """*text* as PostgreSQL can hold it, and not endless."""
+    return storable(text[: 2 * _LONGEST_ERROR])

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
-import orjson
-
-from retoma.database import Database
-from retoma.model import Claim
+from retoma.model.job import Claim
+from retoma.postgres.database import Database
 from retoma.store import batches
 
 _MOST = 256
@@ -29,10 +28,16 @@ class Configurations:
             if len(self._known) >= _MOST:
                 del self._known[next(iter(self._known))]
             self._known[key] = asyncio.create_task(self._read(claim.batch_id))
-        text: str = await asyncio.shield(self._known[key])
-        found: dict[str, Any] = orjson.loads(text)
+        reading = self._known[key]
+        try:
+            text: str = await asyncio.shield(reading)
+        except Exception:
+            if self._known.get(key) is reading:
+                del self._known[key]  # the next one asks again
+            raise
+        found: dict[str, Any] = json.loads(text)  # keeps numbers of more than 64 bits
         return found
 
     async def _read(self, batch_id: int) -> str:
-        rows = await self._database.persist(batches.configuration(batch_id))
+        rows = await self._database.persist(batches.configuration(batch_id), doing="reading a configuration")
         return rows[0] if rows else "{}"

@@ -4,29 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
-import sys
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from retoma.attempt import attempt
-from retoma.board import Board, Totals
-from retoma.claiming import Claiming
-from retoma.configurations import Configurations
-from retoma.database import Database
-from retoma.desk import Desk
-from retoma.held import Held
-from retoma.ledger import Ledger
-from retoma.model import Claim, Ended
-from retoma.notify import listen
-from retoma.pipeline import Pipeline
-from retoma.settings import Settings
+from retoma.calls.caller import Caller
+from retoma.model.job import AttemptEnding, Claim, Ended
+from retoma.postgres.database import Database
+from retoma.postgres.notify import listening
+from retoma.run.pipeline import Pipeline
+from retoma.system.concurrency import cancel_and_wait, wait_for_leader
+from retoma.system.settings import Settings
+from retoma.system.threads import pool
 from retoma.telemetry import emit, heard
-from retoma.telemetry.events import AttemptEnded, AttemptStarted, JobLost
-from retoma.writer import called_off
+from retoma.telemetry.events import AttemptStarted, JobForgotten, JobLost
+from retoma.worker.attempt import attempt, cancelled_by_itself, ending_of
+from retoma.worker.batch_configs import Configurations
+from retoma.worker.claimer import Claimer
+from retoma.worker.journal import Journal
+from retoma.worker.reconciliation import reconcile
+from retoma.worker.running_job import RunningJob, SentAway, told_of, who
+from retoma.worker.status_board import StatusBoard, Totals
 
 _TICK = 0.1
 _AHEAD = 0.05  # seconds of work to have at hand when jobs are short
@@ -48,10 +47,13 @@ class Executor:
         providers: Mapping[str, Mapping[str, Any]],
         queues: Sequence[str],
         worker_id: int,
-        board: Board,
+        board: StatusBoard,
         apart: bool = False,
+        hint: int | None = None,
     ) -> None:
-        """*apart*: for the jobs that must run alone, one at a time, and only while there are any."""
+        """*apart*: for the jobs that must run alone, one at a time, and only while there are any. *hint*: the lock that
+        the connections of this worker hold.
+        """
         self.database = database
         self.settings = settings
         self.pipelines = pipelines
@@ -61,49 +63,69 @@ class Executor:
         self.board = board
         self.apart = apart
         self.at_once = board.places
-        self.ledger = Ledger(database, worker_id, transactions=transactions, ended=self._ended, lost=self._lost)
+        self.ledger = Journal(database, worker_id, transactions=transactions, ended=self._ended, lost=self._lost)
         self.draining = False
         self.totals = Totals()
+        self._sent_away = SentAway()
         self._ready: deque[Claim] = deque()
-        self._running: dict[tuple[int, int], Held] = {}  # by job and fence: what was taken away may come again
+        self._running: dict[tuple[int, int], RunningJob] = {}  # by job and fence: what was taken away may come again
         self._free = list(range(board.places))
         self._settling: asyncio.Task[None] | None = None
         self._began_at = 0.0
-        self._claiming = Claiming(database, settings, worker_id=worker_id, queues=queues, pipelines=list(pipelines))
+        self._hint = hint
+        self._claiming = Claimer(database, settings, worker_id=worker_id, queues=queues, pipelines=list(pipelines))
         self._configurations = Configurations(database)
-        self._desk = Desk(database, worker_id, tenant=settings.tenant)
+        self.caller = Caller(database, worker_id, tenant=settings.reuse_within, unknown_price=settings.unknown_price)
         self._wake = asyncio.Event()
         self._full = False  # no more was claimed for want of a place
         self._rate = 0.0
-        self._threads = self._pool(self.at_once, "handler")
+        self._threads = pool(self.at_once, "handler", nice=settings.worker_nice)
 
     @property
-    def memory(self) -> Ledger:
+    def memory(self) -> Journal:
         """Where runs keep their checkpoints."""
         return self.ledger
-
-    def _pool(self, most: int, name: str) -> ThreadPoolExecutor:
-        return ThreadPoolExecutor(most, name, initializer=_give_way, initargs=(self.settings.worker_nice,))
 
     # — the loops —
 
     async def run(self) -> None:
-        """Work until told to drain; come back when every job is finished or handed back."""
+        """Work until told to drain; come back when every job is finished or handed back. When this raises, nobody looks
+        after the handlers that still run: end the process.
+        """
         loop = asyncio.get_running_loop()
-        loop.set_default_executor(self._pool(max(32, 4 * self.at_once), "step"))
+        loop.set_default_executor(pool(max(32, 4 * self.at_once), "step", nice=self.settings.worker_nice))
         self.totals.ready = True
         self.board.tell(self.totals)
-        background = [
-            loop.create_task(listen(self.database.url, self.settings, frozenset(self.queues), self.wake)),
-            loop.create_task(self._tick()),
-        ]
+        # One connection claims and listens: an idle executor has no other.
+        line = listening(self.database.url, self.settings, frozenset(self.queues), self.wake, hint=self._hint)
+        self._claiming.line = line
+        reconciling = reconcile(self._claiming, self._known, self._give_back)
+        background = [loop.create_task(each) for each in (line.keep(), self._tick(), reconciling)]
+        working = loop.create_task(self._work())
         try:
-            await self._work()
-        finally:
-            await called_off(*background)
-            self.board.tell(self.totals)
-            self._threads.shutdown(wait=False, cancel_futures=True)
-            self.ledger.close()
+            await wait_for_leader(working, *background)
+        except BaseException:
+            for held in self._running.values():
+                self.board.clear(held.place)  # none of them did this: without a note they go back untouched
+            for each in (working, *background):
+                each.cancel()
+            ended = asyncio.gather(working, *background, return_exceptions=True)
+            ended.add_done_callback(lambda _: line.drop())
+            raise
+        await cancel_and_wait(*background)
+        await line.close()
+        self.board.tell(self.totals)
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        self.ledger.close()
+
+    def _known(self) -> set[tuple[int, int]]:
+        """Every job that is in these hands, by its fence."""
+        claims = (*self._ready, *(each.claim for each in self.ledger.unwritten()))
+        return {*self._running, *((claim.id, claim.fence) for claim in claims)}
+
+    def _give_back(self, claim: Claim) -> None:
+        emit(JobForgotten(**who(self.worker_id, claim)))
+        self._release(claim, reason="forgotten")
 
     async def drain(self) -> None:
         """Run what is ready until nothing is; for tests and one-off programs."""
@@ -114,7 +136,7 @@ class Executor:
                 claims = await self._claiming.claim(1, suspects=True)
             self._take(claims)
             if not claims and not self._running and not self._ready:
-                await self._desk.settled()
+                await self.caller.settled()
                 await self.ledger.settled()
                 return
             while self._running:
@@ -145,7 +167,7 @@ class Executor:
         self._settling = self._settling or asyncio.get_running_loop().create_task(self._settle())
 
     async def _settle(self) -> None:
-        await self._desk.settled()
+        await self.caller.settled()
         await self.ledger.settled()
         self.totals.settled = True
         self.board.tell(self.totals)
@@ -159,7 +181,7 @@ class Executor:
         for claim in [each for each in self._ready if (each.id, each.fence) == (id, fence)]:
             self._ready.remove(claim)
             if why == "cancelled":
-                self.ledger.end(Ended(claim, "cancelled", reason="person"))
+                self.ledger.end(Ended(claim, AttemptEnding.CANCELLED, reason="person"))
             elif why == "released":
                 self._release(claim)
 
@@ -195,7 +217,7 @@ class Executor:
         # Answers that are still on their way to handlers that were stopped: they are paid for.
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self.settings.drain_seconds):
-                await self._desk.settled()
+                await self.caller.settled()
         await self.ledger.settled()
 
     async def _rest(self, seconds: float) -> None:
@@ -255,35 +277,39 @@ class Executor:
         while self._ready and self._free and not self.cut_off():
             claim = self._ready.popleft()
             self._began_at = time.monotonic()
-            held = Held(self, claim, self.pipelines[claim.pipeline], self._free.pop())
+            held = RunningJob(self, claim, self.pipelines[claim.pipeline], self._free.pop())
             self.board.begin(held.place, claim.id, claim.fence, self._began_at, held.deadline, held.again)
             self._running[claim.id, claim.fence] = held
             held.handling = asyncio.get_running_loop().create_task(self._run(held))
 
-    async def _handle(self, held: Held) -> Ended:
+    async def _handle(self, held: RunningJob) -> Ended:
         if held.why is not None:  # it was stopped between the claim and the handler's first line
             return held.ending()
         if held.claim.batch_id is not None:
             held.steps.configuration = await self._configurations.of(held.claim)
-        held.steps.desk = self._desk
         providers = self.providers.get(held.claim.pipeline, {})
         return await attempt(held.claim, held.pipeline, held.steps, providers, self._threads)
 
-    async def _run(self, held: Held) -> None:
+    async def _run(self, held: RunningJob) -> None:
         claim = held.claim
-        if heard():
-            emit(AttemptStarted(**_who(held.worker_id, claim)))
         held.begun = True
         try:
+            if heard():
+                emit(AttemptStarted(**who(held.worker_id, claim)))
             ended = await self._handle(held)
-        except asyncio.CancelledError:
+        except asyncio.CancelledError as error:
             ended = held.ending()
+            if held.why is None:
+                ended = ending_of(claim, held.pipeline, cancelled_by_itself(error))
+                ended.step = held.steps.last
+        except BaseException as error:  # noqa: BLE001 - whatever it was, the job has an ending
+            ended = ending_of(claim, held.pipeline, error)
         finally:
             self.board.clear(held.place)
             self._free.append(held.place)
             del self._running[claim.id, claim.fence]
         if held.why == "lost":
-            emit(JobLost(**_who(self.worker_id, claim)))
+            emit(JobLost(**who(self.worker_id, claim)))
         else:
             self.ledger.end(ended)
         self._start()
@@ -291,7 +317,7 @@ class Executor:
             self._wake.set()
 
     def _release(self, claim: Claim, *, reason: str = "draining") -> None:
-        self.ledger.end(Ended(claim, "released", reason=reason))
+        self.ledger.end(Ended(claim, AttemptEnding.RELEASED, reason=reason))
 
     def _lost(self, job: int, fence: int) -> None:
         # Cancelled rather than only told: a handler that catches every Exception must not go on paying.
@@ -304,36 +330,11 @@ class Executor:
             self.totals.busy += ended.seconds
         elif state == "failed":
             self.totals.failed += 1
-        elif state == "queued" and ended.ending == "failed":
+        elif state == "queued" and ended.ending == AttemptEnding.FAILED:
             self.totals.retried += 1
         if self._claiming.hungry and (ended.claim.lane_id or state == "queued"):
             self.wake()  # its place in a full lane is free now, or it may come again at once
         if state is None:
-            emit(JobLost(**_who(self.worker_id, ended.claim)))
-        elif heard():
-            emit(
-                AttemptEnded(
-                    **_who(self.worker_id, ended.claim),
-                    state=state,
-                    ending=ended.ending,
-                    duration_ms=ended.seconds * 1000,
-                    reason=ended.reason,
-                    error=(ended.error or "").partition("\n")[0] or None,
-                )
-            )
-
-
-def _who(worker_id: int, claim: Claim) -> dict[str, Any]:
-    return {
-        "worker": worker_id,
-        "job": claim.id,
-        "pipeline": claim.pipeline,
-        "attempt": claim.attempt,
-        "correlation": claim.correlation_id,
-    }
-
-
-def _give_way(nice: int) -> None:
-    """Let those come first who wait for an answer here; our loop, which claims and writes, is one of them."""
-    if sys.platform == "linux":  # where a thread has a niceness of its own
-        os.nice(nice)
+            emit(JobLost(**who(self.worker_id, ended.claim)))
+        elif heard() and not self._sent_away.again(ended, state):
+            emit(told_of(self.worker_id, ended, state))

@@ -3,30 +3,32 @@
 from __future__ import annotations
 
 import asyncio
-import ctypes
+import contextlib
 import faulthandler
 import os
 import signal
 import sys
+import traceback
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import orjson
 
-from retoma.board import Board
-from retoma.database import Database, jitter
-from retoma.errors import ConfigurationError, DatabaseUnreachable, RetomaError
-from retoma.executor import Executor
-from retoma.find import find_app
+from retoma.errors import ConfigurationError, RetomaError
+from retoma.isolate import adopt, kernel
 from retoma.isolate import shutdown as end_isolated_children
-from retoma.providers.choose import close, make_ready
-from retoma.settings import Settings
-from retoma.telemetry import emit
-from retoma.telemetry.events import DatabaseLost
+from retoma.postgres.database import Database
+from retoma.postgres.faults import retrying
+from retoma.providers.factory import close, make_ready
+from retoma.system.garbage import settle_down
+from retoma.system.settings import Settings
 from retoma.telemetry.logs import log_to_stderr
+from retoma.worker.executor import Executor
+from retoma.worker.loader import Program, find_program
+from retoma.worker.status_board import StatusBoard
 
 CANNOT_START = 78  # as in sysexits: a configuration error
-_PR_SET_PDEATHSIG = 1
+_IDLE = 15.0  # seconds after which a connection that nobody needs is closed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +44,7 @@ class Orders:
     queues: list[str]
     at_once: int
     apart: bool
+    hint: int | None
     board: int
     supervisor: int
 
@@ -51,67 +54,80 @@ class Orders:
 
 def die_with(parent: int) -> None:
     """Have the kernel end this process when its parent ends, however that happens."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if kernel.LINUX:
+        kernel.signal_at_parents_death(signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(CANNOT_START)
 
 
 async def _obey(executor: Executor, control: asyncio.StreamReader) -> None:
-    while line := await control.readline():
-        match orjson.loads(line):
-            case {"call_off": [int(id), int(fence), str(why)]}:
-                executor.call_off(id, fence, why)
-            case {"stop": bool(now)}:
-                executor.stop(now=now)
-            case {"settle": True}:
-                executor.settle()
+    try:
+        while line := await control.readline():
+            match orjson.loads(line):
+                case {"call_off": [int(id), int(fence), str(why)]}:
+                    executor.call_off(id, fence, why)
+                case {"stop": bool(now)}:
+                    executor.stop(now=now)
+                case {"settle": True}:
+                    executor.settle()
+    except Exception as error:  # noqa: BLE001 - who cannot hear an order must not go on
+        _end_at_once(error)
     # The pipe is closed: the supervisor is gone, and nobody beats for these jobs any more.
+    os._exit(1)
+
+
+def _end_at_once(error: BaseException) -> NoReturn:
+    """The loop of the executor failed. Its supervisor gives the jobs back at once; a process that lived on would hold
+    them and do nothing, and one that tidied up would close connections under handlers that still run.
+    """
+    with contextlib.suppress(Exception):
+        told = "".join(traceback.format_exception(error))
+        sys.stderr.write(f"The executor failed, and ends so that its jobs can go on elsewhere:\n{told}")
+        sys.stderr.flush()
     os._exit(1)
 
 
 async def _open(database: Database) -> None:
     """Connect; the supervisor has done so before, so a database that does not answer now will answer again."""
-    attempt = 0
-    while True:
-        try:
-            return await database.open()
-        except DatabaseUnreachable as error:
-            attempt += 1
-            emit(DatabaseLost(doing="starting", error=type(error).__name__))
-            await asyncio.sleep(jitter(attempt))
+    await retrying(database.open, doing="starting", outages=database.outages)
 
 
-async def work(app: Any, orders: Orders, control: Any) -> None:
+async def work(app: Program, orders: Orders, control: Any) -> None:
     """Run an executor of *app* until it is told to stop."""
     settings = Settings.load(**orders.settings)
+    adopt(settings)
     log_to_stderr(level=settings.log_level, format=settings.log_format, label=settings.worker_label)
-    database = Database(orders.database_url, settings, hot=True, most=6)
-    transactions = Database(orders.database_url, settings, most=max(2, min(orders.at_once, 20)), least=0)
+    database = Database(orders.database_url, settings, hot=True, most=6, least=0, idle=_IDLE)
+    transactions = Database(orders.database_url, settings, most=max(2, min(orders.at_once, 20)), least=0, idle=_IDLE)
     await _open(database)
     await _open(transactions)
-    board = Board(orders.board, orders.at_once)
+    board = StatusBoard(orders.board, orders.at_once)
     executor = Executor(
         database=database,
         transactions=transactions,
         settings=settings,
-        pipelines=app.front.pipelines,
-        providers=app.front.providers,
+        pipelines=app.registry.pipelines,
+        providers=app.registry.provided,
         queues=orders.queues,
         worker_id=orders.worker_id,
         board=board,
         apart=orders.apart,
+        hint=orders.hint,
     )
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), control)
     obeying = loop.create_task(_obey(executor, reader))
     try:
-        await make_ready(app.front.known)
-        await executor.run()
+        await make_ready(app.registry.providers)
+        settle_down()
+        try:
+            await executor.run()
+        except BaseException as error:  # noqa: BLE001 - whatever it was
+            _end_at_once(error)
     finally:
         obeying.cancel()
-        await close(app.front.known)
+        await close(app.registry.providers)
         await transactions.close()
         await database.close()
         end_isolated_children()
@@ -134,7 +150,7 @@ def main() -> None:
     try:
         import uvloop  # noqa: PLC0415 - a few hundredths of a second that only executors need
 
-        app = find_app(orders.reference)
+        app = find_program(orders.reference)
         uvloop.run(work(app, orders, control))
     except RetomaError as error:
         sys.stderr.write(f"{error.message}\n{error.next}\n")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import os
 import signal
 import subprocess
@@ -16,13 +17,15 @@ from typing import Any
 
 import orjson
 
-from retoma.board import Board, Note
-from retoma.child import CANNOT_START, Orders
-from retoma.settings import Settings
+from retoma.model.job import AttemptEnding
 from retoma.store.jobs import Blame
 from retoma.store.workers import Pulse
+from retoma.system.settings import Settings
+from retoma.worker.executor_main import CANNOT_START, Orders
+from retoma.worker.status_board import Note, StatusBoard
 
 _STILL = 1.0  # seconds without a tick, after which a loop stands still
+_MOST_UNSENT = 65_536  # bytes that wait for an executor to read, beside those that the pipe itself holds
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,27 +71,24 @@ class Process:
         queues: Sequence[str],
         at_once: int,
         apart: bool,
+        hint: int | None = None,
     ) -> None:
+        """Raises OSError when this machine has no room for another process now."""
         self.worker_id = worker_id
-        self.board = Board.new(at_once)
+        self.board = StatusBoard.new(at_once)
         self.gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._status = 0
         self._peak: float | None = None
         self._killed: str | None = None
         self._killed_at = 0.0
         self._called_off: dict[tuple[int, int], tuple[str, float]] = {}  # by job and fence, not to be held any more
+        self._said: dict[tuple[int, int, str], float] = {}  # what was told of whom, and when
+        self._unsent = bytearray()
+        self._full_since: float | None = None
         self._counted = Counted()
         self._told_to_stop: float | None = None
         self._told_to_hurry: float | None = None
         self._told_to_settle: float | None = None
-        self._popen = subprocess.Popen(
-            [sys.executable, "-c", "from retoma.child import main; main()"],
-            stdin=subprocess.PIPE,
-            pass_fds=[self.board.file],
-            # Before numpy can be loaded there: executors are many, and each would take a thread per core for itself.
-            env={"OPENBLAS_NUM_THREADS": "1", **os.environ},
-        )
-        self.pid = self._popen.pid
         orders = Orders(
             reference=reference,
             database_url=database_url,
@@ -97,13 +97,40 @@ class Process:
             queues=list(queues),
             at_once=at_once,
             apart=apart,
+            hint=hint,
             board=self.board.file,
             supervisor=os.getpid(),
         )
-        self._write(orders.line())
+        try:
+            self._popen = self._start()
+        except OSError:
+            self.board.close()
+            raise
+        self.pid = self._popen.pid
+        self._unsent += orders.line()
+        self.flush()
         # A thread of its own, because only wait4 tells how much memory the child had used.
         waiting = threading.Thread(target=self._wait, args=(asyncio.get_running_loop(),), daemon=True)
-        waiting.start()
+        try:
+            waiting.start()
+        except RuntimeError as error:
+            self._popen.kill()
+            self._popen.wait()
+            self.close()
+            raise OSError(str(error)) from error
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        started = subprocess.Popen(
+            [sys.executable, "-c", "from retoma.worker.executor_main import main; main()"],
+            stdin=subprocess.PIPE,
+            pass_fds=[self.board.file],
+            # Before numpy can be loaded there: executors are many, and each would take a thread per core for itself.
+            env={"OPENBLAS_NUM_THREADS": "1", **os.environ},
+        )
+        assert started.stdin is not None
+        # An executor that does not read must not make its supervisor wait.
+        os.set_blocking(started.stdin.fileno(), False)
+        return started
 
     def _wait(self, loop: asyncio.AbstractEventLoop) -> None:
         _, status, usage = os.wait4(self.pid, 0)
@@ -128,17 +155,43 @@ class Process:
             self._told_to_hurry = self._told_to_hurry or time.monotonic()
         self._write(orjson.dumps(order) + b"\n")
 
-    def _write(self, line: bytes) -> None:
-        assert self._popen.stdin is not None
-        with contextlib.suppress(BrokenPipeError, ValueError):  # it is ending by itself
-            self._popen.stdin.write(line)
-            self._popen.stdin.flush()
+    def _write(self, line: bytes) -> bool:
+        """Whether there was room for it."""
+        if len(self._unsent) + len(line) > _MOST_UNSENT:
+            return False
+        self._unsent += line
+        self.flush()
+        return True
 
-    def call_off(self, job: int, fence: int, why: str) -> None:
-        """Tell it to let go of *job*; one that is only to rest may take the time of its step."""
-        if why != "released":
-            self._called_off.setdefault((job, fence), (why, time.monotonic()))
-        self.tell({"call_off": [job, fence, why]})
+    def flush(self) -> None:
+        """Send what it could not take before, as far as it takes it now."""
+        assert self._popen.stdin is not None
+        try:
+            while self._unsent:
+                del self._unsent[: os.write(self._popen.stdin.fileno(), self._unsent)]
+            self._full_since = None
+        except BlockingIOError:
+            self._full_since = self._full_since or time.monotonic()
+        except (OSError, ValueError):  # it is ending by itself
+            self._unsent.clear()
+
+    def call_off(self, called: Sequence[tuple[int, int, str]]) -> None:
+        """Have it let go of jobs; one that is only to rest may take the time of its step. *called* is all of them, at
+        every heartbeat. Each is said once; once more only to an executor that has moved since and still has it, for it
+        may have heard of it before it knew that it holds the job.
+        """
+        now, moved = time.monotonic(), self.board.totals().ticked
+        for job, fence, why in called:
+            if why != "released":
+                self._called_off.setdefault((job, fence), (why, now))
+            if self._said.get((job, fence, why), -math.inf) < moved - _STILL:
+                if not self._write(_order(job, fence, why)):
+                    break
+                self._said[job, fence, why] = now
+        left = set(called)
+        held = {(note.job, note.fence) for note in self.board.notes()} | {(job, fence) for job, fence, _ in called}
+        self._said = {each: at for each, at in self._said.items() if each in left}
+        self._called_off = {each: why for each, why in self._called_off.items() if each in held}
 
     def kill(self, reason: str) -> bool:
         """End it now; False when that was done before."""
@@ -154,7 +207,7 @@ class Process:
         their way to its other jobs, for they are paid; that takes no longer than *longest* seconds.
         """
         totals = self.board.totals()
-        if now - totals.ticked > _STILL:
+        if now - totals.ticked > _STILL or (self._full_since is not None and now - self._full_since > _STILL):
             return True
         if self._told_to_settle is None:
             self._told_to_settle = now
@@ -220,7 +273,7 @@ class Process:
             # It had only been fetched when it was called off, and has begun since: now there is a handler to tell.
             asked = now
             self._called_off[note.job, note.fence] = (why, now)
-            self.tell({"call_off": [note.job, note.fence, why]})
+            self._write(_order(note.job, note.fence, why))
         return now > note.deadline + grace or now > asked + grace
 
     # — what it left behind —
@@ -231,7 +284,7 @@ class Process:
         if self._killed is not None:
             # As things stood when it was killed: writing it down may have had to wait for the database.
             blamed = [self._blame(note, self._killed_at) for note in self._latest()]
-            blamed = [each for each in blamed if each.ending != "released"]
+            blamed = [each for each in blamed if each.ending != AttemptEnding.RELEASED]
             error = f"Its executor was ended: {self._killed}."
             return Death(self._killed, error, int(signal.SIGKILL), self._peak, blamed)
         if self._status == 0:
@@ -240,7 +293,7 @@ class Process:
             return Death("could not start", "The executor could not start.", None, self._peak, cannot_start=True)
         number = -self._status if self._status < 0 else None
         how = f"signal {number} ({signal.strsignal(number)})" if number else f"exit code {self._status}"
-        blamed = [Blame(note.job, "crashed", note.step, 0.0, now - note.began) for note in self._latest()]
+        blamed = [Blame(note.job, AttemptEnding.CRASHED, note.step, 0.0, now - note.began) for note in self._latest()]
         error = f"Its executor died: {how}, after using {self._peak or 0:.0f} MB at most."
         return Death(how, error, number, self._peak, blamed)
 
@@ -251,13 +304,13 @@ class Process:
     def _blame(self, note: Note, now: float) -> Blame:
         why, _ = self._called_off.get((note.job, note.fence), (None, now))
         if why == "lost":
-            ending = "released"
+            ending = AttemptEnding.RELEASED
         elif why is not None:
-            ending = "cancelled"
+            ending = AttemptEnding.CANCELLED
         elif now > note.deadline:
-            ending = "timeout"
+            ending = AttemptEnding.TIMEOUT
         else:
-            ending = "released"
+            ending = AttemptEnding.RELEASED
         return Blame(note.job, ending, note.step, note.again or 0.0, now - note.began, note.again is not None)
 
     def close(self) -> None:
@@ -266,3 +319,7 @@ class Process:
             if self._popen.stdin is not None:
                 self._popen.stdin.close()
         self.board.close()
+
+
+def _order(job: int, fence: int, why: str) -> bytes:
+    return orjson.dumps({"call_off": [job, fence, why]}) + b"\n"

@@ -3,29 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence, Sized
-from typing import Any, TypeVar
+import threading
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any
 
 import psycopg
+from psycopg_pool import PoolClosed
 
-from retoma.database import LOST, TRANSIENT, Database, SyncDatabase, fetch, fetch_sync, is_lost, jitter
 from retoma.errors import DatabaseUnreachable, LeaseLost, Unstorable
-from retoma.model import Claim, Ended, NewCheckpoint, Saved
-from retoma.query import Query
-from retoma.steps import AsyncConnection, SyncConnection
+from retoma.model.job import AttemptEnding, Claim, Ended, NewCheckpoint, Saved
+from retoma.postgres.batch_notify import BatchHints
+from retoma.postgres.database import Database, SyncDatabase, fetch, fetch_sync
+from retoma.postgres.faults import is_lost
+from retoma.postgres.group_commit import GroupCommit
+from retoma.run.steps import AsyncConnection, SyncConnection
 from retoma.store import checkpoints, jobs
-from retoma.telemetry import emit
-from retoma.telemetry.events import DatabaseLost
-from retoma.writer import GroupCommit, see_through
+from retoma.system.concurrency import finish_before_cancel
+from retoma.values.text import storable
 
-T = TypeVar("T")
-
-REFUSED = (psycopg.Error, ValueError, TypeError)
-"""What says no to one of a batch: the database, or the driver that cannot put it into words."""
 _Saving = tuple[NewCheckpoint, asyncio.Future[None]]
+_GROUP_BYTES = 8_000_000
+_BARE = "The output could not be stored, and neither could the reason."
 
 
-class Ledger:
+class Journal:
     """The database as a run's memory, and as the place where endings go. *ended* hears what became of each job:
     its new state, or None when it was no longer ours; *lost* hears of a job as soon as a save was refused.
     *transactions* are for the user's own rows: the planner is not told there what to do.
@@ -39,20 +40,43 @@ class Ledger:
         transactions: Database | None = None,
         ended: Callable[[Ended, str | None], None],
         lost: Callable[[int, int], None],
+        group_bytes: int = _GROUP_BYTES,
     ) -> None:
         self._database = database
         self._transactions = transactions or database
         self._sync: SyncDatabase | None = None
+        self._opening = threading.Lock()
         self._worker_id = worker_id
         self._tell = ended
         self._tell_lost = lost
-        self._saves: GroupCommit[_Saving] = GroupCommit(self._write_saves, most=200)
-        self._endings: GroupCommit[Ended] = GroupCommit(self._write_endings, most=500)
+        self._saves: GroupCommit[_Saving] = GroupCommit(
+            self._write_saves,
+            most=200,
+            most_bytes=group_bytes,
+            size=lambda each: len(each[0].value),
+            refuse=self._refuse_save,
+            doing="saving steps",
+            outages=database.outages,
+        )
+        self._endings: GroupCommit[Ended] = GroupCommit(
+            self._write_endings,
+            most=500,
+            most_bytes=group_bytes,
+            size=lambda each: len(each.output or "") + len(each.error or ""),
+            refuse=self._refuse_ending,
+            doing="writing endings",
+            outages=database.outages,
+        )
+        self._hints = BatchHints(lambda: database)
 
     @property
     def backlog(self) -> int:
         """Endings that the database has not taken yet."""
         return len(self._endings)
+
+    def unwritten(self) -> Iterable[Ended]:
+        """Endings of which the database has not said yet that it has them."""
+        return iter(self._endings)
 
     def end(self, ended: Ended) -> None:
         """Have an ending written down with the next statement."""
@@ -62,17 +86,23 @@ class Ledger:
         """Come back when everything has been written."""
         await self._saves.idle()
         await self._endings.idle()
+        await self._hints.flush()
 
     # — a run's memory —
 
     async def recall(self, claim: Claim) -> Sequence[Saved]:
-        return await self._database.persist(checkpoints.of(claim.id))
+        return await self._database.persist(checkpoints.of(claim.id), doing="reading steps")
+
+    async def read(self, claim: Claim, saved: Saved) -> str | None:
+        query = checkpoints.value(claim.id, saved.step, saved.generation)
+        rows = await self._database.persist(query, doing="reading steps")
+        return rows[0] if rows else None
 
     async def save(self, checkpoint: NewCheckpoint) -> None:
         written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._saves.put((checkpoint, written))
         # What is paid for is written down, even when the one who waits is told to stop meanwhile.
-        await see_through(written)
+        await finish_before_cancel(written)
 
     async def set_aside(self, claim: Claim, saved: Saved, reason: str) -> None:
         query = checkpoints.set_aside(
@@ -95,13 +125,13 @@ class Ledger:
                 if not await fetch(connection, checkpoints.save(self._worker_id, made)):
                     self._tell_lost(made[0].job_id, made[0].fence)
                     raise lease_lost(made[0])
-        except LOST as error:
+        except psycopg.Error as error:
             await self._committed(made, error)
 
     async def transact_sync(
         self, checkpoint: Callable[[Any], NewCheckpoint], function: Callable[[SyncConnection], Any]
     ) -> None:
-        database = self._blocking()
+        database = self._sync if self._sync is not None else await asyncio.to_thread(self._open_sync)
         loop = asyncio.get_running_loop()
 
         made: list[NewCheckpoint] = []
@@ -114,132 +144,92 @@ class Ledger:
                     raise lease_lost(made[0])
 
         try:
-            await see_through(asyncio.ensure_future(asyncio.to_thread(whole)))
-        except LOST as error:
+            await finish_before_cancel(asyncio.ensure_future(asyncio.to_thread(whole)))
+        except psycopg.Error as error:
             await self._committed(made, error)
 
-    async def _committed(self, made: Sequence[NewCheckpoint], error: Exception) -> None:
-        """The connection went away during a transaction: come back when it had been committed all the same."""
-        if not is_lost(error):
+    async def _committed(self, made: Sequence[NewCheckpoint], error: psycopg.Error) -> None:
+        """Something went wrong during a transaction: come back when it had been committed all the same. What the
+        function raised before there was anything to commit is the function's own.
+        """
+        if not made or not is_lost(error):
             raise error
-        if not made or not await self._database.persist(checkpoints.saved(made)):
+        if not await self._database.persist(checkpoints.saved(made), doing="looking for a commit"):
             raise DatabaseUnreachable(
                 "The connection to the database was lost in the middle of a transaction; nothing of it was kept.",
                 next="The job is tried again by itself.",
             ) from error
 
-    def _blocking(self) -> SyncDatabase:
-        if self._sync is None:
-            self._sync = SyncDatabase(self._database.url, self._database.settings)
-            self._sync.open()
-        return self._sync
+    def _open_sync(self) -> SyncDatabase:
+        """The connections of handlers without async, opened when the first of them needs one, in a thread. What could
+        not be opened is not kept: the next one tries again.
+        """
+        with self._opening:
+            if self._sync is not None:
+                return self._sync
+            opened = SyncDatabase(self._database.url, self._database.settings)
+            opened.open()
+            self._sync = opened
+            return opened
 
     def close(self) -> None:
-        """Let go of the connections that handlers without async used."""
+        """Let go of the connections that handlers without async used, and tell nobody any more."""
+        self._hints.close()
         if self._sync is not None:
             self._sync.close()
 
     # — the statements —
 
-    async def _write_saves(self, batch: list[_Saving]) -> None:
-        waiting: dict[tuple[int, str], _Saving] = {}
-        # A job that was taken from us and given to us again may have two who save the same step: one after the other.
-        later = [each for each in batch if waiting.setdefault((each[0].job_id, each[0].step), each) is not each]
-        await self._write_these_saves(waiting)
-        if later:
-            await self._write_saves(later)
-
-    async def _write_these_saves(self, waiting: dict[tuple[int, str], _Saving]) -> None:
-        order = sorted(waiting)
-
-        def news() -> list[NewCheckpoint]:
-            return [waiting[each][0] for each in order if each in waiting]
-
-        def done(found: Sequence[tuple[int, str]]) -> None:
-            for each in found:
-                _, written = waiting.pop(each)
-                _resolve(written)
-
-        try:
-            await self._insist(
-                "saving steps",
-                lambda: checkpoints.save(self._worker_id, news()),
-                done,
-                lambda: checkpoints.saved(news()),
-                waiting,
-            )
-        except REFUSED as error:
-            if len(waiting) > 1:
-                for each in list(waiting.values()):
-                    await self._write_saves([each])
-                return
-            for new, written in waiting.values():
-                _resolve(written, _refused(new, error))
-            return
-        for new, written in waiting.values():
-            self._tell_lost(new.job_id, new.fence)
-            _resolve(written, lease_lost(new))
-
-    async def _write_endings(self, batch: list[Ended]) -> None:
-        waiting: dict[int, Ended] = {}
-        later = [each for each in batch if waiting.setdefault(each.id, each) is not each]
-        await self._write_these_endings(dict(sorted(waiting.items())))
-        if later:
-            await self._write_endings(later)
-
-    async def _write_these_endings(self, waiting: dict[int, Ended]) -> None:
-        # What a batch must be told is a third of the statement's cost, also when there is no batch.
-        end = jobs.end if any(each.claim.batch_id is not None for each in waiting.values()) else jobs.end_alone
-
-        def done(found: Sequence[tuple[int, str]]) -> None:
-            for id, state in found:
-                self._tell(waiting.pop(id), state)
-
-        try:
-            await self._insist(
-                "writing endings",
-                lambda: end(self._worker_id, list(waiting.values())),
-                done,
-                lambda: jobs.ended(list(waiting.values())),
-                waiting,
-            )
-        except REFUSED as error:
-            if len(waiting) > 1:
-                for each in list(waiting.values()):
-                    await self._write_endings([each])
-                return
-            for each in waiting.values():
-                if each.reason == "unstorable":
-                    raise
-                text = f"The output could not be stored: {type(error).__name__}: {error}"
-                failed = Ended(each.claim, "failed", reason="unstorable", error=text[:2000].replace("\0", ""))
-                await self._write_endings([failed])
-            return
-        for each in waiting.values():
-            self._tell(each, None)
-
-    async def _insist(
-        self,
-        doing: str,
-        write: Callable[[], Query[T]],
-        done: Callable[[Sequence[T]], None],
-        doubt: Callable[[], Query[T]],
-        left: Sized,
-    ) -> None:
-        """Write until the database has answered. What does not come back may have been written before, by a
-        statement whose acknowledgement was lost: that is looked for before it is given up.
+    async def _write_saves(self, group: list[_Saving]) -> list[_Saving]:
+        """Those that must wait for the next statement: a job that was taken from us and given to us again may have two
+        who save the same step.
         """
-        attempt = 0
-        while True:
-            try:
-                done(await self._database.all(write()))
-                if left:
-                    done(await self._database.all(doubt()))
-                return
-            except (*TRANSIENT, DatabaseUnreachable) as error:
-                attempt += 1
-                emit(DatabaseLost(doing=doing, error=type(error).__name__))
-                await asyncio.sleep(jitter(attempt, longest=2.0))
+        waiting: dict[tuple[int, str], _Saving] = {}
+        later = [each for each in group if waiting.setdefault((each[0].job_id, each[0].step), each) is not each]
+        order = sorted(waiting)
+        found = set(await self._database.all(checkpoints.save(self._worker_id, [waiting[each][0] for each in order])))
+        if doubtful := [waiting[each][0] for each in order if each not in found]:
+            # Perhaps an earlier try has written them, and its acknowledgement was lost.
+            found.update(await self._database.all(checkpoints.saved(doubtful)))
+        for each in order:
+            new, written = waiting[each]
+            if each in found:
+                _resolve(written)
+            else:
+                self._tell_lost(new.job_id, new.fence)
+                _resolve(written, lease_lost(new))
+        return later
+
+    def _refuse_save(self, each: _Saving, error: Exception) -> None:
+        new, written = each
+        _resolve(written, error if isinstance(error, PoolClosed) else _refused(new, error))
+
+    async def _write_endings(self, group: list[Ended]) -> list[Ended]:
+        waiting: dict[int, Ended] = {}
+        later = [each for each in group if waiting.setdefault(each.id, each) is not each]
+        order = [waiting[id] for id in sorted(waiting)]
+        # What a batch must be told, and its lane, is a third of the statement's cost, also when there is none.
+        end = jobs.end if any(each.claim.lane_id for each in order) else jobs.end_alone
+        states = dict(await self._database.all(end(self._worker_id, order)))
+        if doubtful := [each for each in order if each.id not in states]:
+            states.update(await self._database.all(jobs.ended(doubtful)))
+        if changed := {each.claim.batch_id for each in order if each.id in states} - {None}:
+            self._hints.put(id for id in changed if id is not None)
+        for each in order:
+            self._tell(each, states.get(each.id))
+        return later
+
+    def _refuse_ending(self, each: Ended, error: Exception) -> Ended | None:
+        """The ending that is written in place of one that cannot be; None when nothing can be written any more."""
+        if isinstance(error, PoolClosed):
+            return None
+        if each.reason == "unstorable":
+            return Ended(each.claim, AttemptEnding.FAILED, reason="unstorable", error=_BARE, seconds=each.seconds)
+        text = f"The output could not be stored: {type(error).__name__}: {error}"
+        text = storable(text[:2000])
+        return Ended(
+            each.claim, AttemptEnding.FAILED, reason="unstorable", error=text, step=each.step, seconds=each.seconds
+        )
 
 
 def lease_lost(checkpoint: NewCheckpoint) -> LeaseLost:

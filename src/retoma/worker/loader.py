@@ -6,15 +6,22 @@ import importlib
 import importlib.util
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from retoma.errors import AppNotFound, ConfigurationError
+from retoma.run.registry import Registry
 
 _SHAPE = "Write it as module:attribute or path/to/file.py:attribute, for example myapp:app."
 
 
-def find_app(reference: str) -> Any:
-    """The Retoma app that *reference* leads to (Any, because this room is below the front door)."""
+class Program(Protocol):
+    """What an executor needs of the app that it works for."""
+
+    registry: Registry
+
+
+def find_program(reference: str) -> Program:
+    """The app that *reference* leads to, with or without await. It is known by what it has: its classes are above."""
     place, _, attribute = reference.rpartition(":")
     if not place or not attribute:
         raise AppNotFound(f"{reference!r} does not say where the app is.", next=_SHAPE)
@@ -22,11 +29,11 @@ def find_app(reference: str) -> Any:
     found: Any = module
     for name in attribute.split("."):
         found = getattr(found, name, None)
-    # By its looks rather than its class, for the same reason.
-    if not hasattr(found, "front") or not hasattr(found, "enqueue"):
-        there = ", ".join(name for name, each in vars(module).items() if hasattr(each, "front")) or "none"
+    if not hasattr(found, "registry") or not hasattr(found, "enqueue"):
+        there = ", ".join(name for name, each in vars(module).items() if hasattr(each, "registry")) or "none"
         raise AppNotFound(f"{reference!r} is not a Retoma app; in {place} there is: {there}.", next=_SHAPE)
-    return found
+    program: Program = found
+    return program
 
 
 def _module(place: str, reference: str) -> Any:
@@ -47,8 +54,9 @@ def _module(place: str, reference: str) -> Any:
     except RecursionError:
         raise
     except Exception as error:
+        told = f"{type(error).__name__}: {error}".rstrip(".: ")
         raise AppNotFound(
-            f"Importing {reference!r} failed with {type(error).__name__}: {error}.", next="Mend that first."
+            f"Importing {reference!r} failed with {told}.", next="Correct that, and try again."
         ) from error
 
 

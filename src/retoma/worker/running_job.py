@@ -6,29 +6,38 @@ import asyncio
 import time
 from typing import Any, Protocol
 
-from retoma.board import Board
+from retoma.calls.perform import Calling
 from retoma.errors import LeaseLost
-from retoma.model import Claim, Ended
-from retoma.pipeline import Pipeline
-from retoma.steps import Memory, Steps, Suspend
+from retoma.model.endings import Suspend
+from retoma.model.job import AttemptEnding, Claim, Ended
+from retoma.run.pipeline import Pipeline
+from retoma.run.steps import Memory, Steps
+from retoma.telemetry.events import AttemptEnded
+from retoma.worker.status_board import StatusBoard
+
+_MOST_SENT_AWAY = 10_000  # jobs that are remembered
 
 
-class Hands(Protocol):
+class ExecutorHooks(Protocol):
     """What a held job needs to know of the executor that holds it."""
 
     worker_id: int
-    board: Board
+    board: StatusBoard
     draining: bool
 
     @property
     def memory(self) -> Memory:
         """Where its runs keep their checkpoints."""
 
+    @property
+    def caller(self) -> Calling:
+        """Where its runs make their calls."""
+
     def cut_off(self) -> bool:
         """Whether our jobs may be another's by now."""
 
 
-class Held:
+class RunningJob:
     """A job that an executor runs: its note on the board, its deadline, and why it was cut short, if it was."""
 
     __slots__ = (
@@ -46,7 +55,7 @@ class Held:
         "worker_id",
     )
 
-    def __init__(self, hands: Hands, claim: Claim, pipeline: Pipeline[Any, Any], place: int) -> None:
+    def __init__(self, hands: ExecutorHooks, claim: Claim, pipeline: Pipeline[Any, Any], place: int) -> None:
         self.hands = hands
         self.worker_id = hands.worker_id
         self.claim = claim
@@ -57,7 +66,7 @@ class Held:
         self.begun = self.leaving = False
         self.handling: asyncio.Task[None] | None = None
         self._under_way: dict[str, float] = {}  # the deadlines of its steps, the earliest first
-        self.steps = Steps(claim, hands.memory, self, step_timeout=pipeline.step_timeout)
+        self.steps = Steps(claim, hands.memory, self, caller=hands.caller, step_timeout=pipeline.step_timeout)
 
     def before_step(self, name: str) -> None:
         """Note the step on the board; raises when the run must not go on."""
@@ -69,7 +78,7 @@ class Held:
                 next="Look at the connection between this worker and the database.",
             )
         if self.why is not None or self.leaving or hands.draining:
-            raise Suspend("released", reason="resting" if self.leaving else "draining")
+            raise Suspend(AttemptEnding.RELEASED, reason="resting" if self.leaving else "draining")
         limit = self.pipeline.step_timeout
         if limit is None:
             hands.board.step(self.place, name, self.deadline)
@@ -116,9 +125,9 @@ class Held:
         """The ending of a handler that was stopped."""
         claim = self.claim
         seconds = claim.timeout_seconds + time.monotonic() - self.deadline
-        ended = Ended(claim, self.why or "released", step=self.steps.last, seconds=seconds)
+        ended = Ended(claim, AttemptEnding(self.why or "released"), step=self.steps.last, seconds=seconds)
         if self.why == "timeout":
-            ended.ending, ended.reason = "failed", "timeout"
+            ended.ending, ended.reason = AttemptEnding.FAILED, "timeout"
             ended.delay = self.again
             ended.again = ended.delay is not None
             where = f" in step {ended.step!r}" if ended.step else ""
@@ -126,3 +135,44 @@ class Held:
         elif self.why == "cancelled":
             ended.reason = "person"
         return ended
+
+
+def who(worker_id: int, claim: Claim) -> dict[str, Any]:
+    """Whose event it is."""
+    return {
+        "worker": worker_id,
+        "job": claim.id,
+        "pipeline": claim.pipeline,
+        "attempt": claim.attempt,
+        "correlation": claim.correlation_id,
+    }
+
+
+def told_of(worker_id: int, ended: Ended, state: str) -> AttemptEnded:
+    """What is said of an attempt that is over and written down."""
+    return AttemptEnded(
+        **who(worker_id, ended.claim),
+        state=state,
+        ending=str(ended.ending),
+        duration_ms=ended.seconds * 1000,
+        reason=ended.reason,
+        error=(ended.error or "").partition("\n")[0] or None,
+    )
+
+
+class SentAway:
+    """The jobs that their provider did not let through, as far as this executor had them."""
+
+    def __init__(self) -> None:
+        self._reasons: dict[int, str] = {}
+
+    def again(self, ended: Ended, state: str) -> bool:
+        """Whether a job was only sent away once more, for the same reason: that was said the first time."""
+        reason = ended.reason or ""
+        waits = state == "queued" and ended.ending == AttemptEnding.POSTPONED and reason.startswith("limited: ")
+        before = self._reasons.pop(ended.id, None)
+        if waits:
+            if len(self._reasons) >= _MOST_SENT_AWAY:
+                self._reasons.clear()
+            self._reasons[ended.id] = reason
+        return waits and before == reason

@@ -53,7 +53,7 @@ class Totals:
     """When its loop last moved, by the machine's monotonic clock."""
 
 
-class Board:
+class StatusBoard:
     """Fixed places, one per handler that may run at once, and a header."""
 
     def __init__(self, file: int, places: int) -> None:
@@ -62,7 +62,7 @@ class Board:
         self._memory = mmap.mmap(file, _SIZE * (places + 1))
 
     @classmethod
-    def new(cls, places: int) -> Board:
+    def new(cls, places: int) -> StatusBoard:
         """A board on an unnamed file; its descriptor is handed to the executor."""
         with tempfile.TemporaryFile() as unnamed:
             file = os.dup(unnamed.fileno())

@@ -9,42 +9,53 @@ from __future__ import annotations
 import asyncio
 import math
 import os
-import signal
+import secrets
 import socket
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from importlib.metadata import version
 from typing import Protocol, TypeVar
 
-from retoma.chores import QUEUE, plant
-from retoma.database import TRANSIENT, Database, jitter
-from retoma.errors import ConfigurationError, DatabaseUnreachable
-from retoma.find import reference_to
-from retoma.front import Front
-from retoma.join import run_on
-from retoma.model import Metrics
-from retoma.process import Counted, Process
-from retoma.query import Query
+from retoma.commands.maintenance import tell_recovered
+from retoma.errors import ConfigurationError
+from retoma.isolate import adopt
+from retoma.isolate.probe import watch_over
+from retoma.model.job import AttemptEnding, Metrics
+from retoma.postgres.connections import run_on
+from retoma.postgres.database import Database
+from retoma.postgres.dedicated import Line
+from retoma.postgres.faults import UNAVAILABLE, retrying
+from retoma.run.registry import Registry
 from retoma.store import jobs, workers
+from retoma.store.migrations import LOCK_SECONDS
+from retoma.store.query import Query
+from retoma.system.concurrency import cancel_and_wait
+from retoma.system.process_identity import own_identity
+from retoma.system.signals import hear
 from retoma.telemetry import emit
 from retoma.telemetry.events import (
-    DatabaseLost,
     ExecutorCrashed,
     ExecutorKilled,
     ExecutorStarted,
     ExecutorStopped,
+    ExecutorUnstarted,
 )
-from retoma.watchdog import Watchdog, tell
-from retoma.writer import called_off
+from retoma.worker.executor_process import Counted, Process
+from retoma.worker.loader import reference_to
+from retoma.worker.maintenance_jobs import QUEUE, schedule_all
+from retoma.worker.watchdog import Asks, Watchdog, every
 
 T = TypeVar("T")
 
 _LOOK = 0.25
-_MEND_SECONDS = 60.0
 _LONGEST_PAUSE = 30.0
+_LONGEST_BEAT = 5.0  # seconds for the statement of a heartbeat
+_SHORTEST_BEAT = LOCK_SECONDS + 0.5  # more than an upgrade of the tables makes anybody wait
+_IDLE = 5.0  # seconds after which a connection for rounds is closed
 
 
-class House(Protocol):
+class Host(Protocol):
     """What a supervisor needs of the app it works for."""
 
     @property
@@ -54,16 +65,14 @@ class House(Protocol):
 
     async def close(self) -> None: ...
 
-    async def metrics(self, label: str) -> Metrics: ...
-
 
 class Worker:
     """Executors of one app on this machine, and the one who looks after them."""
 
     def __init__(
         self,
-        app: House,
-        front: Front,
+        app: Host,
+        registry: Registry,
         *,
         processes: int | None = None,
         at_once: int | None = None,
@@ -71,37 +80,62 @@ class Worker:
         label: str | None = None,
         reference: str | None = None,
     ) -> None:
-        settings = front.settings
+        settings = registry.settings
         self._app = app
-        self._front = front
+        self._registry = registry
         self._settings = settings
         self._processes = processes or settings.worker_processes
         self._at_once = at_once or settings.worker_at_once
-        self._queues = sorted({*(queues or front.queues), QUEUE})
-        self._pipelines = sorted(front.pipelines)
+        self._queues = sorted({*(queues or registry.queues), QUEUE})
+        self._pipelines = sorted(registry.pipelines)
         self._label = label or settings.worker_label
         self._reference = reference or reference_to(app)
-        if not front.own:
+        if not registry.own:
             raise ConfigurationError("This app has no pipelines to work on.", next="Pass pipelines=[…] to Retoma.")
         self._children: dict[int, Process] = {}
         self._stopping = 0
         self._asked = asyncio.Event()
         self._no_longer_than = math.inf
-        self._watchdog = Watchdog(lambda: app.database, lease=settings.lease_seconds, recovered=self._count_recovered)
+        self._hint = None if settings.pooler == "transaction" else secrets.randbits(62)
+        self._remade = asyncio.Event()
         self._untold = Counted()
         self._said_stopping: set[int] = set()
 
     async def run(self) -> None:
         """Work until stopped. The first SIGTERM or Ctrl-C drains, a second one hands everything back now."""
+        settings = self._settings
+        adopt(settings)
+        if settings.sandbox == "require":
+            await watch_over(settings.sandbox)
         await self._app.open()
-        restore = self._hear_signals()
+        url = self._app.database.url
+        # A connection that no other statement can keep busy, and no full pool can refuse; those for the rounds come
+        # and go with them.
+        within = max(_SHORTEST_BEAT, min(_LONGEST_BEAT, settings.lease_seconds / 4))
+        short = settings.model_copy(update={"statement_seconds": min(settings.statement_seconds, within)})
+        self._heart = Line(url, short, within=within + 1, hint=self._hint, made=self._remade.set)
+        self._rounds = Database(url, settings, least=0, most=4, idle=_IDLE)
+        restore = hear(lambda: self.stop(now=self._stopping >= 1))
         try:
-            async with self._app.database.connection() as connection:
-                await run_on(connection, plant(self._settings.zone, self._front.pipelines.values()))
+            await self._heart.ready()
+            await self._rounds.open()
+            await self._plant()
             await self._supervise()
         finally:
-            restore()
+            await self._rounds.close()
+            await self._heart.close()
             await self._app.close()
+            restore(ending=self._stopping > 0)
+
+    async def _plant(self) -> None:
+        """See to the schedules that this program brings. A server that cannot write now is waited for."""
+
+        async def plant() -> None:
+            async with self._rounds.connection() as connection:
+                await run_on(connection, schedule_all(self._settings.zone, self._registry.pipelines.values()))
+
+        with suppress(*UNAVAILABLE):
+            await retrying(plant, doing="starting", outages=self._rounds.outages, until=lambda: self._stopping > 0)
 
     def stop(self, *, now: bool = False) -> None:
         """Finish the steps at hand and hand back; *now* does not wait for the steps."""
@@ -115,7 +149,7 @@ class Worker:
     async def metrics(self) -> Metrics:
         """The seven figures of this worker, up to this moment."""
         await self._beat()
-        return await self._app.metrics(self._label)
+        return (await self._app.database.all(workers.metrics(self._label)))[0]
 
     @property
     def executors(self) -> list[int]:
@@ -125,40 +159,25 @@ class Worker:
     # — the loops —
 
     async def _supervise(self) -> None:
-        settings, watchdog = self._settings, self._watchdog
-        duties = (
-            (settings.heartbeat_seconds, self._beat),
-            (settings.sweep_seconds, watchdog.sweep),
-            (1.0, watchdog.fire),
-            (_MEND_SECONDS, watchdog.mend),
-            (settings.watchdog_seconds, watchdog.look_after),
-            (_LOOK, self._look),
-        )
-        loops = [asyncio.create_task(watchdog.every(seconds, duty)) for seconds, duty in duties]
+        watchdog = Watchdog(lambda: self._rounds, line=self._heart, recovered=self._count_recovered)
+        outages = self._rounds.outages
+        loops = [
+            asyncio.create_task(each)
+            for each in (
+                self._heart.keep(),
+                every(self._settings.heartbeat_seconds, self._beat, outages, at_once=self._remade),
+                every(_LOOK, self._look, outages),
+                every(_LOOK, self._say_stopping, outages),
+                watchdog.keep_looking(),
+                *([watch_over("auto")] if self._settings.sandbox == "auto" else []),
+            )
+        ]
         places = [asyncio.create_task(self._keep_one()) for _ in range(self._processes)]
         places.append(asyncio.create_task(self._keep_apart()))
         try:
             await asyncio.gather(*places)
         finally:
-            await called_off(*loops, *places)
-
-    def _hear_signals(self) -> Callable[[], None]:
-        loop = asyncio.get_running_loop()
-
-        def heard() -> None:
-            self.stop(now=self._stopping >= 1)
-
-        try:
-            for each in (signal.SIGTERM, signal.SIGINT):
-                loop.add_signal_handler(each, heard)
-        except (RuntimeError, ValueError):  # not in the main thread: whoever runs us there calls stop()
-            return lambda: None
-
-        def restore() -> None:
-            for each in (signal.SIGTERM, signal.SIGINT):
-                loop.remove_signal_handler(each)
-
-        return restore
+            await cancel_and_wait(*loops, *places)
 
     async def _keep_one(self) -> None:
         """Keep one executor alive, with a pause that grows while it dies young."""
@@ -174,7 +193,7 @@ class Worker:
         """Jobs that must run alone have an executor of their own, while there are any: nobody waits behind them."""
         look = jobs.suspects(self._queues, self._pipelines)
         while not self._stopping:
-            if await self._persist("looking for suspects", look, until=lambda: self._stopping > 0):
+            if await self._persist("looking for suspects", look, on=self._heart, until=lambda: self._stopping > 0):
                 await self._one_life(apart=True)
             await self._rest(self._settings.sweep_seconds)
 
@@ -196,19 +215,28 @@ class Worker:
             pipelines=self._pipelines,
             at_once=at_once,
             lease=self._settings.lease_seconds,
+            hint=self._hint,
+            where=own_identity(),
         )
-        if not (made := await self._persist("starting", hello, until=lambda: self._stopping > 0)):
+        if not (made := await self._persist("starting", hello, on=self._heart, until=lambda: self._stopping > 0)):
             return
         worker_id = made[0]
-        child = Process(
-            worker_id,
-            self._reference,
-            database_url=self._app.database.url,
-            settings=self._settings.model_copy(update={"worker_label": self._label}),
-            queues=self._queues,
-            at_once=at_once,
-            apart=apart,
-        )
+        try:
+            child = Process(
+                worker_id,
+                self._reference,
+                database_url=self._app.database.url,
+                settings=self._settings.model_copy(update={"worker_label": self._label}),
+                queues=self._queues,
+                at_once=at_once,
+                apart=apart,
+                hint=self._hint,
+            )
+        except OSError as error:  # no more processes, no more memory, a full disk: that may pass
+            emit(ExecutorUnstarted(worker=worker_id, error=str(error)))
+            nobody = jobs.bury(worker_id, [], reason="could not be started", error=str(error))
+            await self._persist("handing back", nobody, on=self._rounds, until=lambda: self._stopping > 0)
+            return
         child.board.beat = time.monotonic()
         self._children[worker_id] = child
         emit(ExecutorStarted(worker=worker_id, pid=child.pid))
@@ -223,20 +251,13 @@ class Worker:
         finally:
             await asyncio.shield(self._bury(child))
 
-    async def _persist(self, doing: str, query: Query[T], *, until: Callable[[], bool]) -> list[T]:
+    async def _persist(self, doing: str, query: Query[T], *, on: Asks, until: Callable[[], bool]) -> list[T]:
         """Every row of *query*, which can be repeated without harm: tried again until the database answers, or
         until it is time to go all the same. Whatever was held then goes back when the lease ends.
         """
-        attempt = 0
-        while True:
-            try:
-                return await self._app.database.all(query)
-            except (*TRANSIENT, DatabaseUnreachable) as error:
-                attempt += 1
-                emit(DatabaseLost(doing=doing, error=type(error).__name__))
-                if until():
-                    return []
-                await asyncio.sleep(jitter(attempt))
+        with suppress(*UNAVAILABLE):
+            return await retrying(lambda: on.all(query), doing=doing, outages=self._rounds.outages, until=until)
+        return []
 
     # — the end of an executor —
 
@@ -252,7 +273,9 @@ class Worker:
             signal=death.signal,
             peak_megabytes=death.peak_megabytes,
         )
-        given_back = await self._persist("handing back", query, until=lambda: time.monotonic() > self._no_longer_than)
+        given_back = await self._persist(
+            "handing back", query, on=self._rounds, until=lambda: time.monotonic() > self._no_longer_than
+        )
         child.close()
         if death.orderly:
             emit(ExecutorStopped(worker=child.worker_id, pid=child.pid))
@@ -267,9 +290,11 @@ class Worker:
                     jobs=len(given_back),
                 )
             )
-        tell(given_back)
+        tell_recovered(given_back)
         self._untold.failed += sum(each.state == "failed" for each in given_back)
-        self._untold.retried += sum(each.state == "queued" and each.ending != "released" for each in given_back)
+        self._untold.retried += sum(
+            each.state == "queued" and each.ending != AttemptEnding.RELEASED for each in given_back
+        )
         if death.cannot_start and not self._stopping:
             raise ConfigurationError(
                 f"The executors of {self._reference} cannot start; they said why above.",
@@ -279,9 +304,9 @@ class Worker:
     async def _beat_for(self, child: Process) -> None:
         """Out of turn: when it has just been given a process, and for its last figures before its row is closed."""
         try:
-            await self._app.database.all(workers.heartbeat([child.pulse()]))
-        except (*TRANSIENT, DatabaseUnreachable) as error:
-            emit(DatabaseLost(doing="beating", error=type(error).__name__))
+            await self._heart.all(workers.heartbeat([child.pulse()]))
+        except UNAVAILABLE as error:
+            self._rounds.outages.tell("beating", error)
 
     # — the duties —
 
@@ -294,7 +319,7 @@ class Worker:
         children[0].count(self._untold)
         self._untold = Counted()
         pulses = [child.pulse() for child in children]
-        alive = set(await self._app.database.all(workers.heartbeat(pulses)))
+        alive = set(await self._heart.all(workers.heartbeat(pulses)))
         for child in children:
             if child.worker_id not in self._children:
                 continue  # it died meanwhile, and its board is closed
@@ -303,15 +328,20 @@ class Worker:
             else:
                 child.kill("its lease was lost: no heartbeat reached the database in time")
         believed = [each for child in children if child.worker_id in self._children for each in child.believed()]
-        for job, worker_id, fence, why in await self._app.database.all(workers.called_off(list(alive), believed)):
-            if child_of := self._children.get(worker_id):
-                child_of.call_off(job, fence, why)
+        called = await self._heart.all(workers.called_off(list(alive), believed))
+        for child in children:
+            if child.worker_id in self._children:
+                child.call_off(
+                    [(each.id, each.fence, each.why) for each in called if each.worker_id == child.worker_id]
+                )
 
     async def _say_stopping(self) -> None:
+        if not self._stopping:
+            return
         untold = [child.worker_id for child in self._children.values() if child.worker_id not in self._said_stopping]
         if untold:
+            await self._heart.all(workers.stopping(untold))
             self._said_stopping.update(untold)
-            await self._app.database.all(workers.stopping(untold))
 
     def _count_recovered(self, jobs: int) -> None:
         self._untold.recovered += jobs
@@ -322,10 +352,10 @@ class Worker:
         """
         now = time.monotonic()
         for child in list(self._children.values()):
+            child.flush()
             late = child.overdue(now, grace=self._settings.grace_seconds)
             if late and child.has_settled(now, longest=self._settings.drain_seconds) and child.kill(late.reason):
                 emit(ExecutorKilled(worker=child.worker_id, pid=child.pid, reason=late.reason, jobs=late.jobs))
         if self._stopping:
-            await self._say_stopping()
             for child in self._children.values():
                 child.hurry(now, drain=self._settings.drain_seconds, grace=self._settings.grace_seconds)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from retoma import Retoma, Settings
-from retoma.pipelines.classification import PIPELINES
+from retoma.pipelines import CLASSIFICATION
 from retoma.pipelines.classification.library import Classification
 from retoma.providers import Answer, BlobStore, Chat, Classifier, Extractor, Prompt, Usage
 from retoma.providers.folder import FolderBlobs
@@ -56,7 +56,7 @@ def make(settings: Settings, tmp_path: Path) -> Make:
         }
         if chat is not None:
             providers[Chat] = chat
-        return Retoma(settings=settings.model_copy(update=given), pipelines=PIPELINES, providers=providers)
+        return Retoma(settings=settings.model_copy(update=given), extensions=[CLASSIFICATION], providers=providers)
 
     return made
 

@@ -7,10 +7,10 @@ from typing import Any
 import psycopg
 import pytest
 
-from retoma.database import Database
 from retoma.pipelines.classification import documents, projects
+from retoma.pipelines.classification.execution import checked
 from retoma.pipelines.classification.model import Added, Announced
-from retoma.pipelines.classification.starting import checked
+from retoma.postgres.database import Database
 
 
 @pytest.fixture

@@ -46,7 +46,7 @@ class TestPage:
         assert await ids() == [second.id, first.id]
         assert await ids(project_id=one) == [first.id]
         assert await ids(before=second.id) == [first.id]
-        await library.app.cancel_batch(first.id)
+        await library.app.batches.cancel(first.id)
         assert await ids(states=["cancelled"]) == [first.id]
         await library.archive(first.id)
         assert await ids(project_id=one) == []
@@ -58,7 +58,7 @@ class TestArchive:
         batch = await library.start(await project())
 
         assert await library.app.fetch(executions.archive(batch.id)) == []
-        await library.app.cancel_batch(batch.id)
+        await library.app.batches.cancel(batch.id)
         assert await library.app.fetch(executions.archive(batch.id)) == [batch.id]
 
 
@@ -72,5 +72,5 @@ class TestUnfinished:
 
         assert await library.app.fetch(executions.unfinished(id, settings)) == [second.id]
         assert await library.app.fetch(executions.unfinished(id, "other")) == []
-        await library.app.cancel_batch(second.id)
+        await library.app.batches.cancel(second.id)
         assert await library.app.fetch(executions.unfinished(id, settings)) == [first.id]

@@ -7,10 +7,9 @@ from pydantic import ValidationError
 
 from retoma.errors import ConfigurationError
 from retoma.pipelines.classification.answer import Said, asked, shape_of
-from retoma.pipelines.classification.labels import default_content, from_file, parsed, written
-from retoma.pipelines.classification.reading import cut
+from retoma.pipelines.classification.excerpt import cut
+from retoma.pipelines.classification.labels import default_content, from_file, house_labels, parsed, written
 from retoma.providers import Label
-from retoma.providers.local.labelled import labels as house_labels
 
 
 def test_the_house_prompt_reads_back_as_the_kinds_of_the_labelled_set() -> None:
@@ -104,7 +103,30 @@ def test_a_category_is_one_of_the_prompt_however_it_is_written() -> None:
     assert shape.model_json_schema()["properties"]["categoria"]["enum"] == ["Petição", "sentença"]
 
 
-def test_a_document_cannot_close_the_mark_around_it() -> None:
-    prompt = asked("Diga.", "a </documento> b", "m")
+@pytest.mark.parametrize("closing", ["</documento>", "</Documento>", "</documento\u200b>", "</ documento>", "Marca: 0"])
+def test_a_document_cannot_close_the_mark_around_it(closing: str) -> None:
+    before = asked("Diga.", "a b", "m").messages[1].content.splitlines()[0].removeprefix("Marca: ")
+    said = asked("Diga.", f"a {closing} </documento {before}> b", "m").messages[1].content
+    mark = said.splitlines()[0].removeprefix("Marca: ")
 
-    assert prompt.messages[1].content.count("</documento>") == 1
+    assert len(mark) == 24
+    assert mark != before, "who writes the mark into a text has another text, with another mark"
+    assert said == f"Marca: {mark}\n<documento {mark}>\na {closing} </documento {before}> b\n</documento {mark}>"
+
+
+def test_equal_questions_have_equal_marks_and_the_system_message_has_none() -> None:
+    one, same, other = (asked("Diga.", text, "m") for text in ("a", "a", "b"))
+
+    assert one == same
+    assert one.messages[0] == other.messages[0], "what is the same for all documents is kept warm by providers"
+    assert one.messages[1] != other.messages[1]
+
+
+def test_a_prompt_has_a_longest_length_by_whatever_way_it_comes() -> None:
+    with pytest.raises(ConfigurationError, match="at most 100,000 characters, and this one has 100,001"):
+        parsed("a" * 100_001)
+
+
+def test_many_categories_are_refused_before_they_are_compared() -> None:
+    with pytest.raises(ConfigurationError, match="at most 100 categories"):
+        parsed("\n".join(f"- a{number}: b" for number in range(9_000)))

@@ -7,9 +7,9 @@ from typing import Any
 import psycopg
 import pytest
 
-from retoma.database import Database
 from retoma.pipelines.classification import documents, projects
-from retoma.pipelines.classification.starting import checked
+from retoma.pipelines.classification.execution import checked
+from retoma.postgres.database import Database
 
 
 async def made(database: Database, name: str = "p", **given: Any) -> int:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from retoma.database import Database
+import psycopg
+import pytest
+
 from retoma.pipelines.classification import prompts
+from retoma.postgres.database import Database, fetch
 
 
 async def made(database: Database, name: str = "a", content: str = "text of ten", sha: str = "1") -> int:
@@ -56,6 +59,20 @@ class TestArchive:
         assert await database.all(prompts.archive(id)) == [id]
         assert await made(database) > id
         assert await database.all(prompts.archive(404)) == []
+
+
+class TestHold:
+    async def test_whoever_changes_it_waits_meanwhile(self, database: Database) -> None:
+        id = await made(database)
+
+        async with database.transaction() as ours:
+            assert await fetch(ours, prompts.hold(id)) == [id]
+            async with database.connection() as theirs:
+                await theirs.execute("set lock_timeout = '1ms'")
+                with pytest.raises(psycopg.errors.LockNotAvailable):
+                    await fetch(theirs, prompts.change(id, name="q"))
+
+        assert await database.all(prompts.hold(404)) == []
 
 
 class TestVersions:

@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from retoma.batch import Batch
+from retoma.model.batch import Batch
 from retoma.pipelines.classification import results
 from retoma.pipelines.classification.library import Classification
 
@@ -71,6 +71,29 @@ class TestSave:
         assert (one.tokens, float(one.cost or 0), one.case_number) == (111, 0.5, "0001")
         assert (other.tokens, other.cost, other.answer) == (20, 0, {"categoria": "ata"})
         assert await library.app.fetch(results.save(404, FOUND)) == []
+
+
+class TestGiven:
+    async def test_a_job_has_the_document_the_content_and_the_blob_of_its_row_or_nothing(
+        self, library: Classification, batch: Batch, psql: psycopg.Connection
+    ) -> None:
+        assert len(await jobs(library, batch)) == 2
+        sql = (
+            "select result.job_id, result.document_id, result.sha256, document.blob"
+            " from retoma.classifications as result"
+            " join retoma.project_documents as document on document.id = result.document_id order by result.job_id"
+        )
+        (job, document, sha, blob), (_, other, *_) = psql.execute(sql).fetchall()
+
+        async def given(job_id: int, document_id: int, sha: str | None, blob: str | None) -> bool:
+            return bool(await library.app.fetch(results.given(job_id, document_id, sha=sha, blob=blob)))
+
+        assert await given(job, document, sha, blob)
+        assert await given(job, document, sha, None)
+        assert not await given(job, other, sha, blob)
+        assert not await given(job, document, "0" * 64, blob)
+        assert not await given(job, document, sha, "another")
+        assert not await given(404, document, sha, blob)
 
 
 class TestCopyKnown:

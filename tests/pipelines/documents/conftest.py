@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "corpus"))
 from shelf import Embedding, Reading
 
 from retoma import Retoma
-from retoma.pipelines.documents import PIPELINES
+from retoma.pipelines import DOCUMENTS
 from retoma.pipelines.documents.library import Documents
 from retoma.providers import BlobStore, Embedder, Extractor
 from retoma.providers.folder import FolderBlobs
@@ -44,7 +44,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.fixture
 async def app(database_url: str, folder: Path, embedder: Embedding, extractor: Reading) -> AsyncIterator[Retoma]:
     providers = {BlobStore: FolderBlobs(folder), Embedder: embedder, Extractor: extractor}
-    async with Retoma(database_url, pipelines=PIPELINES, providers=providers) as app:
+    async with Retoma(database_url, extensions=[DOCUMENTS], providers=providers) as app:
         yield app
 
 

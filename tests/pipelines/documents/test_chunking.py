@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from shelf import LEASE
 
-from retoma.pipelines.documents.cutting import MOST_TOKENS, OVERLAP_TOKENS, cut, read_heading, tokens
+from retoma.pipelines.documents.chunking import MOST_TOKENS, OVERLAP_TOKENS, cut, read_heading, tokens
 from retoma.providers import Extraction, Page
 
 

@@ -14,7 +14,7 @@ from shelf import LEASE, RECIPE
 
 import retoma.cli
 from retoma import pipelines
-from retoma.providers.local import samples
+from retoma.bench.evaluation import samples
 from retoma.testing import drain
 
 Run = Callable[..., Result]
@@ -94,7 +94,7 @@ def test_who_waits_is_told_what_failed(
     async def worked_meanwhile(_seconds: float) -> None:
         await drain(pipelines.ready())
 
-    monkeypatch.setattr("retoma.cli.documents._pause", worked_meanwhile)
+    monkeypatch.setattr("retoma.pipelines.documents.cli._pause", worked_meanwhile)
 
     did = run("ingest", "--wait", files["contrato.pdf"], files["mudo.html"])
 

@@ -9,9 +9,9 @@ import psycopg
 import pytest
 
 from retoma.pipelines.documents import contents
-from retoma.pipelines.documents.nouns import Chunk
+from retoma.pipelines.documents.model import Chunk
 from retoma.providers import Field, Table
-from retoma.query import Query
+from retoma.store.query import Query
 
 T = TypeVar("T")
 FIELDS = [

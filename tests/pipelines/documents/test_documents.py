@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from typing import Any, TypeVar
 from uuid import UUID, uuid4
 
@@ -10,9 +11,9 @@ import psycopg
 import pytest
 
 from retoma.pipelines.documents import documents
-from retoma.pipelines.documents.nouns import Arrival, NewDocument
-from retoma.pipelines.files import File
-from retoma.query import Query
+from retoma.pipelines.documents.model import Arrival, NewDocument
+from retoma.pipelines.files.ingest import File
+from retoma.store.query import Query
 
 T = TypeVar("T")
 
@@ -143,6 +144,33 @@ class TestByContent:
         assert ask(psql, documents.by_content("other")) == []
 
 
+class TestStop:
+    def test_where_a_look_at_so_many_ends(self, psql: psycopg.Connection) -> None:
+        for number in range(5):
+            received(psql, str(number))
+        newest, *_, oldest = ask(psql, documents.page(search=None, status=None, before=None, limit=9))
+
+        assert ask(psql, documents.stop(None, look=5)) == [oldest.number]
+        assert ask(psql, documents.stop(newest.number, look=5)) == []
+
+    @pytest.mark.parametrize("status", ["PROCESSING", "FAILED", "PENDING", None])
+    def test_a_page_by_any_status_looks_at_a_bounded_number(self, psql: psycopg.Connection, status: str | None) -> None:
+        psql.execute(
+            "with job as (insert into retoma.jobs (queue, pipeline, max_attempts, timeout_seconds, input, state,"
+            " finished_at) select 'q', 'p', 3, 60, '1', 'completed', now() from generate_series(1, 20000)"
+            " returning id) insert into retoma.documents (filename, kind, mime_type, size, sha256, blob, job_id)"
+            " select 'f', 'txt', 't', 1, job.id::text, job.id::text, job.id from job"
+        )
+        psql.execute("vacuum analyze retoma.documents, retoma.jobs")
+        query = documents.page(search=None, status=status, before=None, limit=21, look=500)
+        rows = psql.execute(f"explain (analyze, buffers, format json) {query.sql}", query.params).fetchone()
+
+        assert rows is not None
+        plan = rows[0][0]["Plan"]
+        assert plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] < 6000
+        assert "Seq Scan" not in str(rows[0])
+
+
 class TestPage:
     def test_newest_first_below_a_number(self, psql: psycopg.Connection) -> None:
         ids = [received(psql, str(number)) for number in range(5)]
@@ -199,12 +227,23 @@ class TestHold:
 class TestFinish:
     def test_it_says_when_what_was_read_was_stored(self, psql: psycopg.Connection) -> None:
         id = received(psql)
+        job = queued(psql, id)
+        (given,) = ask(psql, documents.hold(id))
 
-        assert ask(psql, documents.finish(id, page_count=2, reader="r", attempts=1)) == [id]
+        assert ask(psql, documents.finish(given, job, page_count=2, reader="r", attempts=1)) == [id]
 
         (found,) = ask(psql, documents.some([id]))
         assert (found.page_count, found.reader, found.processed_at is not None) == (2, "r", True)
-        assert ask(psql, documents.finish(uuid4(), page_count=2, reader="r", attempts=1)) == []
+
+    @pytest.mark.parametrize("forged", [{"id": uuid4()}, {"sha256": "0" * 64}, {"blob": "files/b"}, {"job": -1}])
+    def test_it_does_nothing_for_a_job_that_is_not_the_document_s(
+        self, psql: psycopg.Connection, forged: dict[str, Any]
+    ) -> None:
+        id = received(psql)
+        job = forged.pop("job", queued(psql, id))
+        (given,) = ask(psql, documents.hold(id))
+
+        assert ask(psql, documents.finish(replace(given, **forged), job, page_count=2, reader="r", attempts=1)) == []
 
 
 class TestRemove:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from retoma.pipelines.documents.naming import MOST, find_fields
+from retoma.pipelines.documents.fields import MOST, find_fields
 from retoma.providers import Extraction, Field, Page, Table
 
 

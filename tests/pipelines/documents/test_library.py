@@ -13,11 +13,11 @@ import pytest
 from shelf import LEASE, RECIPE, Embedding, Reading, pieces, sent
 
 from retoma import Retoma
+from retoma.bench.evaluation import samples
 from retoma.errors import ConfigurationError, NotFound
 from retoma.pipelines.documents.library import Documents
-from retoma.pipelines.documents.process import process
-from retoma.pipelines.files import FileRefused, StoreDown
-from retoma.providers.local import samples
+from retoma.pipelines.documents.pipeline import process
+from retoma.pipelines.files.ingest import FileRefused, StoreDown
 from retoma.testing import drain
 
 
@@ -66,7 +66,7 @@ class TestReceive:
             "documents": 30, "document_fields": 0, "document_chunks": 0, "jobs": 30, "loose_blobs": 0,
         }  # fmt: skip
         for each in received:
-            job = await app.job(each.document.job_id or 0)
+            job = await app.jobs.get(each.document.job_id or 0)
             assert job.key == f"document:{each.document.id}"
             assert job.correlation_id == each.document.correlation_id
 
@@ -78,7 +78,7 @@ class TestReceive:
         )
 
         document = received.document
-        job = await app.job(document.job_id or 0)
+        job = await app.jobs.get(document.job_id or 0)
         assert received.duplicate_of is None
         assert (document.filename, document.kind, document.status) == ("contrato.pdf", "pdf", "PENDING")
         assert (document.uploaded_by, document.correlation_id, document.attempts) == ("ana", "c-1", 0)
@@ -238,7 +238,7 @@ class TestLooking:
         done, broken = await sent(library, LEASE), await sent(library, b"<html><script>x()</script></html>", "a.html")
         await drain(app)
         psql.execute("update retoma.jobs set finished_at = now() - interval '400 days'")
-        await app.prune()
+        await app.system.prune()
 
         assert psql.execute("select count(*) from retoma.jobs").fetchone() == (0,)
         now, lost = await library.status(done), await library.status(broken)
@@ -317,7 +317,7 @@ class TestReprocess:
         id = await sent(library, LEASE)
         await drain(app)
         psql.execute("update retoma.jobs set finished_at = now() - interval '400 days'")
-        await app.prune()
+        await app.system.prune()
 
         answers = await asyncio.gather(*(library.reprocess(id) for _ in range(4)))
         await drain(app)
@@ -349,7 +349,7 @@ class TestRemove:
 
         await library.remove(id)
 
-        job = await app.job(job_id)
+        job = await app.jobs.get(job_id)
         assert (job.state, job.reason) == ("cancelled", "the document was removed")
 
     async def test_a_kill_after_the_row_is_gone_leaves_the_file_to_the_sweep(

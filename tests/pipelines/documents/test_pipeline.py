@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
 
@@ -13,14 +14,14 @@ import pytest
 from shelf import LEASE, Embedding, Reading, pieces, sent
 
 from retoma import Retoma, Settings
-from retoma.pipelines.documents.cutting import cut
+from retoma.bench.evaluation import samples
+from retoma.pipelines.documents.chunking import cut
 from retoma.pipelines.documents.library import Documents
-from retoma.pipelines.documents.nouns import NewDocument
-from retoma.pipelines.documents.process import GROUP, process
+from retoma.pipelines.documents.model import NewDocument
+from retoma.pipelines.documents.pipeline import GROUP, process
 from retoma.providers import BlobStore, Embedder, Extraction, Extractor, Page, RequestRejected
 from retoma.providers.azure_documents import AzureExtractor
 from retoma.providers.folder import FolderBlobs
-from retoma.providers.local import samples
 from retoma.testing import drain, rehearse
 from retoma.testing.wire import Served
 
@@ -188,3 +189,49 @@ def test_a_cut_is_the_same_every_time() -> None:
     extraction = Extraction(pages=[Page(number=1, text=LEASE)], reader="test")
 
     assert cut(extraction) == cut(extraction)
+
+
+class TestForged:
+    async def test_a_job_that_is_not_the_document_s_own_changes_nothing(
+        self, app: Retoma, library: Documents, folder: Path
+    ) -> None:
+        victim = await sent(library, LEASE)
+        await drain(app)
+        before = [chunk.content for chunk in await library.chunks(victim)]
+        forged = await stored(folder, b"FORGED: the rent was paid and the debt is settled, says nobody.")
+
+        receipt = await app.enqueue(process, replace(forged, id=victim))
+        await drain(app)
+
+        job = await app.jobs.get(receipt.id)
+        assert (job.state, job.attempt) == ("failed", 1)
+        assert (job.error or "").startswith(f"input_mismatch: job {job.id} is not the one that processes document")
+        assert [chunk.content for chunk in await library.chunks(victim)] == before
+        assert (await library.get(victim)).status == "COMPLETED"
+
+    async def test_a_blob_whose_content_is_not_the_one_that_came_is_not_read(
+        self, app: Retoma, library: Documents, folder: Path, extractor: Reading
+    ) -> None:
+        id = await sent(library, LEASE)
+        document = await library.get(id)
+        (folder / document.blob).write_bytes(b"FORGED: another text in the same place.")
+
+        await drain(app)
+
+        found = await library.get(id)
+        assert (found.status, found.attempts) == ("FAILED", 1)
+        assert (found.error or "").startswith("content_changed: The content of contrato.txt is not the one")
+        assert extractor.read == []
+
+
+async def test_a_text_that_is_meant_to_hold_up_our_patterns_is_a_document_like_any_other(
+    app: Retoma, library: Documents
+) -> None:
+    poison = f"Valor total: a{' ' * 60_000}b\n- a: b{' ' * 60_000}c\nArt. 1. Art. 2.\n" * 3
+    id = await sent(library, f"CONTRATO\n\n{poison}")
+
+    await drain(app)
+
+    found = await library.get(id)
+    assert (found.status, found.attempts, found.error) == ("COMPLETED", 1, None)
+    assert [field.name for field in await library.fields(id)] == ["Valor total"]

@@ -10,11 +10,11 @@ from shelf import LEASE, RECIPE, Embedding, sent
 
 from retoma import Retoma
 from retoma.errors import ConfigurationError
-from retoma.pipelines.documents import finding
+from retoma.pipelines.documents import search_queries
 from retoma.pipelines.documents.library import Documents
 from retoma.pipelines.documents.search import by_index, one_by_one
 from retoma.pipelines.vectors import look_further, pgvector
-from retoma.query import Query
+from retoma.store.query import Query
 from retoma.testing import drain
 
 TEXTS = {
@@ -184,9 +184,9 @@ def test_searches_go_by_their_indexes_and_a_filter_does_not_starve_them(crowd: p
         crowd.execute(look_further().sql)
         crowd.execute("set local enable_sort = off")  # so few rows would rather be sorted
         for model in ("model", "rare"):
-            query = finding.near(vector, provider="local", model=model, limit=50)
+            query = search_queries.near(vector, provider="local", model=model, limit=50)
             assert "document_chunks_near" in plan(query)
             assert len(crowd.execute(query.sql, query.params).fetchall()) == 50
-    words_asked = finding.by_words("palavra77", limit=30)
+    words_asked = search_queries.by_words("palavra77", limit=30)
     assert "document_chunks_words" in plan(words_asked)
     assert len(crowd.execute(words_asked.sql, words_asked.params).fetchall()) == 1

@@ -9,10 +9,10 @@ from uuid import UUID
 import psycopg
 import pytest
 
-from retoma.pipelines.documents import contents, finding
-from retoma.pipelines.documents.finding import NOWHERE, Place
-from retoma.pipelines.documents.nouns import Chunk
-from retoma.query import Query
+from retoma.pipelines.documents import contents, search_queries
+from retoma.pipelines.documents.model import Chunk
+from retoma.pipelines.documents.search_queries import NOWHERE, Place
+from retoma.store.query import Query
 
 T = TypeVar("T")
 
@@ -44,7 +44,7 @@ class TestNear:
         places = put(psql, ["a", "b", "c"])
         put(psql, ["d", "e", "f"], model="other")
 
-        found = ask(psql, finding.near(towards(1), provider="local", model="m", limit=9))
+        found = ask(psql, search_queries.near(towards(1), provider="local", model="m", limit=9))
 
         assert found[0] == places[1]
         assert set(found) == set(places)
@@ -55,7 +55,7 @@ class TestNearWide:
         places = put(psql, ["a", "b", "c"], length=1536)
         put(psql, ["d"])
 
-        found = ask(psql, finding.near_wide(towards(2, 1536), provider="local", model="m", limit=9))
+        found = ask(psql, search_queries.near_wide(towards(2, 1536), provider="local", model="m", limit=9))
 
         assert found[0] == places[2]
         assert set(found) == set(places)
@@ -65,13 +65,15 @@ class TestVectors:
     def test_they_come_page_by_page_packed_as_the_database_sends_them(self, psql: psycopg.Connection) -> None:
         places = put(psql, ["a", "b", "c"], length=4)
 
-        first = ask(psql, finding.vectors(provider="local", model="m", dimensions=4, after=NOWHERE, limit=2))
+        first = ask(psql, search_queries.vectors(provider="local", model="m", dimensions=4, after=NOWHERE, limit=2))
         after = Place(first[-1].document_id, first[-1].place)
-        rest = ask(psql, finding.vectors(provider="local", model="m", dimensions=4, after=after, limit=2))
+        rest = ask(psql, search_queries.vectors(provider="local", model="m", dimensions=4, after=after, limit=2))
 
         assert [(each.document_id, each.place) for each in (*first, *rest)] == places
         assert struct.unpack(">if", first[0].vector[20:28]) == (4, 1.0)
-        assert ask(psql, finding.vectors(provider="local", model="m", dimensions=5, after=NOWHERE, limit=2)) == []
+        assert (
+            ask(psql, search_queries.vectors(provider="local", model="m", dimensions=5, after=NOWHERE, limit=2)) == []
+        )
 
 
 class TestByWords:
@@ -89,12 +91,12 @@ class TestByWords:
     def test_every_word_goes_before_some_words(self, psql: psycopg.Connection, asked: str, places: list[int]) -> None:
         put(psql, ["Contrato de locação", "A casa e o quintal", "A casa amarela e o quintal da vizinha"])
 
-        assert [each.place for each in ask(psql, finding.by_words(asked, limit=10))] == places
+        assert [each.place for each in ask(psql, search_queries.by_words(asked, limit=10))] == places
 
     def test_a_title_has_words_too_and_weighs_more(self, psql: psycopg.Connection) -> None:
         put(psql, ["um", "dois", "artigo art. 1"])
 
-        assert next(each.place for each in ask(psql, finding.by_words("Art. 1", limit=10))) in (1, 2)
+        assert next(each.place for each in ask(psql, search_queries.by_words("Art. 1", limit=10))) in (1, 2)
 
 
 class TestShown:
@@ -102,7 +104,7 @@ class TestShown:
         long = "nada " * 200 + "e aqui está a rescisão do contrato " + "nada " * 200
         places = put(psql, [long, "curto"])
 
-        found = {each.place: each for each in ask(psql, finding.shown("rescisão", places))}
+        found = {each.place: each for each in ask(psql, search_queries.shown("rescisão", places))}
 
         assert "rescisão do contrato" in found[0].snippet
         assert len(found[0].snippet) < 400

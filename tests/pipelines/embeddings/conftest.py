@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from retoma import Retoma, Settings
-from retoma.pipelines.embeddings import PIPELINES
+from retoma.pipelines import EMBEDDINGS
 from retoma.pipelines.embeddings.library import Embeddings, NewText
 from retoma.providers import Embedder, Vectors
 from retoma.providers.local import LocalEmbedder
@@ -47,7 +47,7 @@ def embedder(local: LocalEmbedder) -> Counting:
 
 @pytest.fixture
 async def app(settings: Settings, embedder: Counting) -> AsyncIterator[Retoma]:
-    async with Retoma(settings=settings, pipelines=PIPELINES, providers={Embedder: embedder}) as app:
+    async with Retoma(settings=settings, extensions=[EMBEDDINGS], providers={Embedder: embedder}) as app:
         yield app
 
 

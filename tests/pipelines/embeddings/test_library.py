@@ -10,9 +10,9 @@ import pytest
 
 from retoma import Retoma, Settings
 from retoma.errors import ConfigurationError, NotFound
-from retoma.pipelines import vectors
-from retoma.pipelines.embeddings import PIPELINES
+from retoma.pipelines import EMBEDDINGS, vectors
 from retoma.pipelines.embeddings.library import Embeddings, NewText
+from retoma.pipelines.embeddings.pipeline import Text, embeddings, hash_of
 from retoma.providers import Embedder
 from retoma.providers.local import LocalEmbedder
 from retoma.testing import drain
@@ -45,7 +45,7 @@ async def test_the_same_content_is_one_job_and_one_call_whoever_says_it(
     assert first.job_id == second.job_id == again.job_id == late.job_id != other.job_id
     assert (again.state, again.active, late.state, late.active) == ("queued", False, "completed", True)
     assert sorted(embedder.asked) == sorted([CONTRACT, DOG])
-    assert await app.jobs() == [await app.job(2), await app.job(1)]
+    assert await app.jobs.find() == [await app.jobs.get(2), await app.jobs.get(1)]
     assert await library.status() == await library.status("acme", "main")
     assert (await library.status()).states == {"active": 5}
     assert (await library.status()).stored == 2
@@ -55,7 +55,7 @@ async def test_another_organisation_site_or_model_is_other_work(
     library: Embeddings, local: LocalEmbedder, settings: Settings
 ) -> None:
     other = Counting(local, model="scholar")
-    async with Retoma(settings=settings, pipelines=PIPELINES, providers={Embedder: other}) as beside:
+    async with Retoma(settings=settings, extensions=[EMBEDDINGS], providers={Embedder: other}) as beside:
         added = [
             await library.add(said("1", DOG)),
             await library.add(said("1", DOG, site="shop")),
@@ -84,7 +84,7 @@ async def test_a_source_that_speaks_while_its_content_is_being_stored_is_found_a
 ) -> None:
     contents = [f"{DOG} Dia {number}." for number in range(12)]
     await library.add_many([said(f"first/{number}", content) for number, content in enumerate(contents)])
-    worker = Retoma(settings=settings, pipelines=PIPELINES, providers={Embedder: embedder})
+    worker = Retoma(settings=settings, extensions=[EMBEDDINGS], providers={Embedder: embedder})
 
     late = (library.add(said(f"late/{number}", content)) for number, content in enumerate(contents))
     await asyncio.gather(drain(worker, at_once=4), *late)
@@ -97,10 +97,10 @@ async def test_a_source_that_speaks_while_its_content_is_being_stored_is_found_a
 async def test_a_job_that_runs_again_skips_what_is_there(app: Retoma, library: Embeddings, embedder: Counting) -> None:
     added = await library.add(said("1", DOG))
     await drain(app)
-    await app.restart(added.job_id)
+    await app.jobs.restart(added.job_id)
     await drain(app)
 
-    job = await app.job(added.job_id)
+    job = await app.jobs.get(added.job_id)
     assert (job.state, job.reason) == ("skipped", "already embedded")
     assert embedder.asked == [DOG]
 
@@ -124,10 +124,10 @@ async def test_a_version_whose_job_failed_and_was_pruned_gets_another_job(
     app: Retoma, library: Embeddings, psql: psycopg.Connection
 ) -> None:
     first = await library.add(said("1", DOG))
-    await app.cancel(first.job_id)
+    await app.jobs.cancel(first.job_id)
     held = await library.add(said("1", DOG))
     psql.execute("update retoma.jobs set finished_at = now() - interval '100 days'")
-    await app.prune(timedelta(days=1))
+    await app.system.prune(timedelta(days=1))
     pruned = await states(library, "1")
 
     again = await library.add(said("1", DOG))
@@ -145,9 +145,9 @@ async def test_a_worker_with_another_model_does_not_touch_the_text(
 ) -> None:
     added = await library.add(said("1", DOG))
     other = Counting(local, model="scholar")
-    async with Retoma(settings=settings, pipelines=PIPELINES, providers={Embedder: other}) as beside:
+    async with Retoma(settings=settings, extensions=[EMBEDDINGS], providers={Embedder: other}) as beside:
         await drain(beside)
-        job = await beside.job(added.job_id)
+        job = await beside.jobs.get(added.job_id)
 
     assert (job.state, other.asked) == ("failed", [])
     assert "biller/clerk" in (job.error or "")
@@ -219,7 +219,7 @@ async def test_texts_commit_with_the_rows_of_the_caller(app: Retoma, library: Em
         await library.add(said("1", DOG), conn=conn)
         raise psycopg.Rollback
 
-    assert await app.jobs() == []
+    assert await app.jobs.find() == []
     assert (await library.status()).states == {}
 
 
@@ -229,7 +229,7 @@ async def test_the_correlation_id_goes_along_to_the_last_write(
     added = await library.add(said("1", DOG), correlation_id="request-4711")
     await drain(app)
 
-    assert (await app.job(added.job_id)).correlation_id == "request-4711"
+    assert (await app.jobs.get(added.job_id)).correlation_id == "request-4711"
     assert psql.execute("select correlation_id, job_id from retoma.embeddings").fetchall() == [
         ("request-4711", added.job_id)
     ]
@@ -264,7 +264,7 @@ async def test_a_question_is_written_down_with_its_price_and_asked_once(
     assert psql.execute("select provider, step, job_id, state, reused from retoma.calls").fetchall() == [
         ("biller", "search", None, "answered", 1)
     ]
-    assert await app.verify() == []
+    assert await app.system.verify() == []
 
 
 async def test_words_bring_up_what_meaning_alone_would_not(app: Retoma, library: Embeddings) -> None:
@@ -282,12 +282,12 @@ async def test_without_pgvector_the_same_is_found_in_numpy(
     await library.add_many([said("1", CONTRACT), said("2", DOG), said("3", INVOICE)])
     await drain(app)
     in_database = await library.search("conta de luz", organisation="acme", site="main")
-    assert await vectors.has_pgvector(app)
+    assert await vectors.pgvector(app) is not None
     psql.execute("drop extension vector cascade")
 
     in_numpy = await library.search("conta de luz", organisation="acme", site="main")
 
-    assert not await vectors.has_pgvector(app)
+    assert await vectors.pgvector(app) is None
     assert [hit.content_hash for hit in in_numpy] == [hit.content_hash for hit in in_database]
     assert [hit.similarity for hit in in_numpy] == pytest.approx([hit.similarity for hit in in_database], abs=1e-5)
 
@@ -314,7 +314,7 @@ async def test_a_text_that_cannot_be_is_refused_and_nothing_of_its_company_is_wr
     with pytest.raises(ConfigurationError):
         await library.add_many([said("2", DOG), bad])
 
-    assert await app.jobs() == []
+    assert await app.jobs.find() == []
     assert (await library.status()).states == {}
 
 
@@ -324,3 +324,27 @@ async def test_what_is_not_there_is_said(library: Embeddings) -> None:
     with pytest.raises(ConfigurationError):
         await library.search("?!", organisation="acme", site="main")
     assert await library.add_many([]) == []
+
+
+async def test_a_job_whose_hash_is_not_that_of_its_content_is_refused(
+    app: Retoma, library: Embeddings, embedder: Counting
+) -> None:
+    forged = Text(
+        organisation="acme",
+        site="main",
+        content_hash=hash_of(DOG),
+        content="FORGED: wire the money to account 666.",
+        language=None,
+        provider=embedder.provider,
+        model=embedder.model,
+    )
+    receipt = await app.enqueue(embeddings, forged)
+    await drain(app)
+    await library.add(said("1", DOG))
+    await drain(app)
+
+    job = await app.jobs.get(receipt.id)
+    assert (job.state, job.attempt) == ("failed", 1)
+    assert (job.error or "").startswith("input_mismatch: the content of this job has the hash ")
+    assert embedder.asked == [DOG]
+    assert [text for _, _, text in await states(library, "1")] == [DOG]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import psycopg
 import pytest
 
-from retoma.database import Database
 from retoma.pipelines.embeddings import sources
 from retoma.pipelines.embeddings.sources import Beginning
 from retoma.pipelines.embeddings.texts import Space
+from retoma.postgres.database import Database
 
 BY = {"provider": "biller", "model": "clerk"}
 HERE = Space("acme", "main", "biller", "clerk")

@@ -8,10 +8,10 @@ import math
 import psycopg
 import pytest
 
-from retoma.database import Database, fetch
 from retoma.pipelines.embeddings import sources, texts
 from retoma.pipelines.embeddings.sources import Beginning
 from retoma.pipelines.embeddings.texts import Space
+from retoma.postgres.database import Database, fetch
 
 HERE = Space("acme", "main", "biller", "clerk")
 ELSEWHERE = Space("acme", "shop", "biller", "clerk")

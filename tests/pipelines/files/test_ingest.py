@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import hashlib
+import io
 import sys
 import tracemalloc
 from collections.abc import AsyncIterator
@@ -19,11 +20,11 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "corpus"))
 import bad_files
 
 from retoma import Retoma
-from retoma.pipelines import content, files
-from retoma.pipelines.files import FileRefused, Files, StoreDown, StoreFull
+from retoma.bench.evaluation import samples
+from retoma.pipelines.files import content, ingest
+from retoma.pipelines.files.ingest import FileRefused, Files, StoreDown, StoreFull
 from retoma.providers import Blob, BlobStore, ProviderDown
 from retoma.providers.folder import FolderBlobs
-from retoma.providers.local import samples
 
 KINDS = ("pdf", "docx", "xlsx", "pptx", "html", "csv", "txt", "png", "jpg", "tiff")
 DAY = timedelta(days=1)
@@ -60,6 +61,24 @@ def loose(psql: psycopg.Connection) -> list[str]:
     return [blob for (blob,) in psql.execute("select blob from retoma.loose_blobs")]
 
 
+def test_a_list_of_files_that_is_too_long_is_not_read_to_find_that_out() -> None:
+    whole = io.BytesIO(bad_files.hidden_list_docx())
+    tracemalloc.start()
+    try:
+        with pytest.raises(FileRefused) as refused:
+            content.kind_of(whole, "a.docx", KINDS)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert refused.value.code == "archive_limits"
+    assert peak < 4_000_000  # the list alone has 12 million bytes
+
+
+def test_an_archive_with_a_zip64_record_that_is_true_is_read() -> None:
+    assert content.kind_of(io.BytesIO(bad_files.zip64_docx()), "a.docx", KINDS) == "docx"
+
+
 class TestTake:
     async def test_a_file_is_kept_with_its_size_hash_and_kind_and_waits_for_its_owner(
         self, taken: Files, folder: Path, psql: psycopg.Connection
@@ -92,12 +111,13 @@ class TestTake:
             ("foto.png", lambda: bad_files.cut(bad_files.white_png(2000, 2000), 0.6), "file_truncated"),
             ("bomba.docx", bad_files.bomb_docx, "archive_limits"),
             ("cheio.docx", bad_files.crowded_docx, "archive_limits"),
+            ("oculto.docx", bad_files.hidden_list_docx, "archive_limits"),
         ],
     )
     async def test_a_bad_file_is_refused_by_its_code_and_leaves_nothing(
         self, taken: Files, folder: Path, psql: psycopg.Connection, name: str, make, code: str | None
     ) -> None:
-        most = 20_000 if name == "grande.txt" else files.LARGEST
+        most = 20_000 if name == "grande.txt" else ingest.LARGEST
         if code is None:  # a text, whatever it is called
             assert (await taken.take(name, pieces(make()), kinds=KINDS)).kind in ("html", "txt")
             return
@@ -146,7 +166,7 @@ class TestTake:
             raise OSError(errno.ENOSPC, "No space left on device")
 
         with monkeypatch.context() as patch:
-            patch.setattr("retoma.providers.parts.Part.write", full)
+            patch.setattr("retoma.providers.atomic_files.Part.write", full)
             with pytest.raises(StoreFull, match="No space left"):
                 await taken.take("a.txt", pieces(b"um texto"), kinds=KINDS)
         with monkeypatch.context() as patch:

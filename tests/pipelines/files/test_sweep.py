@@ -7,15 +7,16 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from retoma import Retoma, Run, Settings, chores, pipeline
+from retoma import Retoma, Run, Settings, pipeline
 from retoma.errors import ConfigurationError
-from retoma.join import run_on
-from retoma.pipelines import ALL
-from retoma.pipelines.files import Files
-from retoma.pipelines.sweeping import sweep_blobs
+from retoma.pipelines import ALL, FILES
+from retoma.pipelines.files.ingest import Files
+from retoma.pipelines.files.sweep import sweep_blobs
+from retoma.postgres.connections import run_on
 from retoma.providers import BlobStore
 from retoma.providers.folder import FolderBlobs
 from retoma.testing import drain
+from retoma.worker import maintenance_jobs
 
 
 async def test_what_was_left_behind_goes_and_the_rest_stays(
@@ -30,11 +31,11 @@ async def test_what_was_left_behind_goes_and_the_rest_stays(
         old, young = [await files.take("a.txt", text(), kinds=["txt"]) for _ in range(2)]
         psql.execute("update retoma.loose_blobs set since = now() - interval '25 hours' where blob = %s", [old.blob])
         async with app.database.connection() as connection:
-            await run_on(connection, chores.plant("UTC", app.front.pipelines.values()))
-        job = await app.run_schedule("sweep-blobs")
+            await run_on(connection, maintenance_jobs.schedule_all("UTC", app.registry.pipelines.values()))
+        job = await app.schedules.run("sweep-blobs")
         await drain(app)
 
-        assert await app.output(sweep_blobs, job) == 1
+        assert await app.jobs.output(sweep_blobs, job) == 1
         assert [await files.blobs.exists(each.blob) for each in (old, young)] == [False, True]
     assert psql.execute("select blob from retoma.loose_blobs").fetchall() == [(young.blob,)]
 
@@ -43,14 +44,15 @@ async def test_a_schedule_that_somebody_changed_is_left_as_it_is(settings: Setti
     async with Retoma(settings=settings, pipelines=[sweep_blobs], providers={BlobStore: FolderBlobs(tmp_path)}) as app:
         for cron in ("37 * * * *", "5 3 * * *"):
             async with app.database.connection() as connection:
-                await run_on(connection, chores.plant("UTC", app.front.pipelines.values()))
-            (planted,) = [each for each in await app.schedules() if each.name == "sweep-blobs"]
+                await run_on(connection, maintenance_jobs.schedule_all("UTC", app.registry.pipelines.values()))
+            (planted,) = [each for each in await app.schedules.all() if each.name == "sweep-blobs"]
             assert planted.cron == cron
-            await app.change_schedule("sweep-blobs", cron="5 3 * * *")
+            await app.schedules.change("sweep-blobs", cron="5 3 * * *")
 
 
 def test_the_ready_pipelines_are_swept_after() -> None:
-    assert sweep_blobs in ALL
+    assert FILES in ALL
+    assert sweep_blobs in FILES.load_pipelines()
 
 
 def test_what_comes_by_the_clock_takes_no_input() -> None:

@@ -19,15 +19,15 @@ from typing import Any
 
 import numpy as np
 
+from retoma.bench.evaluation import labelled, samples
+from retoma.bench.evaluation.labelled import Labelled
 from retoma.providers import Extraction, Page, Verdict
-from retoma.providers.local import labelled, samples
 from retoma.providers.local.classify import LocalClassifier
 from retoma.providers.local.embed import LocalEmbedder
 from retoma.providers.local.encoder import Encoder, Lexical
 from retoma.providers.local.errors import DocumentUnreadable
 from retoma.providers.local.extract import LocalExtractor
 from retoma.providers.local.kinds import detect
-from retoma.providers.local.labelled import Labelled
 from retoma.providers.local.summarize import LocalSummarizer
 from retoma.providers.local.tfidf import Tfidf
 

@@ -7,26 +7,26 @@ from typing import Any
 
 import click
 
-from retoma.cli import show
+from retoma.cli import output
 
 
 @click.command()
 @click.argument("names", nargs=-1, metavar="[FIGURE]...")
-@show.as_json
+@output.as_json
 def accuracy(names: tuple[str, ...], *, as_json: bool) -> None:
     """Measure the offline providers on labelled texts: reading, OCR, embeddings, classification, summaries.
 
     Needs no key, no network and no database. Name FIGUREs to measure only these.
     """
-    from retoma.providers.local.accuracy import MEASURES, measure
+    from retoma.bench.evaluation.accuracy import MEASURES, measure
 
     if unknown := [name for name in names if name not in MEASURES]:
         raise click.UsageError(f"There is no figure {unknown[0]!r}; there are {', '.join(MEASURES)}.")
     figures = measure(names)
     if as_json:
-        show.print_json(figures)
+        output.print_json(figures)
     else:
-        show.fields(dict(_flat(figures)))
+        output.fields(dict(_flat(figures)))
 
 
 def _flat(figures: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, object]]:

@@ -6,6 +6,35 @@ insert into retoma.jobs (queue, pipeline, max_attempts, timeout_seconds, input)
 select 'bench-noop', 'bench-noop', 3, 120, number::text::json
   from generate_series(1, %(jobs)s::integer) as number;
 
+-- name: paused_batches
+-- Batches of two jobs each that rest: their lanes are closed.
+with lane as (
+    insert into retoma.lanes (queue, name, closed_at)
+    select 'bench-noop', 'paused ' || number, now() from generate_series(1, %(number)s::integer) as number
+    returning id
+),
+batch as (
+    insert into retoma.batches (name, pipeline, queue, lane_id, max_resumes, stall_seconds, state, was, total,
+                                unfinished, sealed_at)
+    select 'paused', 'bench-noop', 'bench-noop', lane.id, 3, 300, 'paused', 'queued', 2, 2, now() from lane
+    returning id, lane_id
+)
+insert into retoma.jobs (batch_id, queue, lane_id, pipeline, max_attempts, timeout_seconds, input)
+select batch.id, 'bench-noop', batch.lane_id, 'bench-noop', 3, 120, '1'
+  from batch
+ cross join generate_series(1, 2);
+
+-- name: sleeping_lanes
+-- Lanes whose only job waits for tomorrow, at rest.
+with lane as (
+    insert into retoma.lanes (queue, name, awake, wake_at)
+    select 'bench-noop', 'asleep ' || number, false, now() + interval '1 day'
+      from generate_series(1, %(number)s::integer) as number
+    returning id
+)
+insert into retoma.jobs (queue, lane_id, pipeline, max_attempts, timeout_seconds, run_at, input)
+select 'bench-noop', lane.id, 'bench-noop', 3, 120, now() + interval '1 day', '1' from lane;
+
 -- name: pace
 -- Jobs per second from the first claim to the last ending.
 select count(*) as jobs,
@@ -92,6 +121,28 @@ update retoma.jobs as job
 update retoma.batches as batch
    set state = 'completed', was = 'queued', finished_at = now(), unfinished = 0, failures = batch.total
  where batch.id = %(id)s::bigint;
+
+-- name: running_above
+-- Which of these jobs run under a later claim than the one given.
+select job.id
+  from retoma.jobs as job
+ where job.id = any (%(ids)s::bigint[]) and job.state = 'running' and job.fence > %(fence)s::bigint;
+
+-- name: claimed_after
+-- How long after a moment each of these jobs was claimed.
+select extract(epoch from job.claimed_at - %(since)s::timestamptz)::float8 as seconds
+  from retoma.jobs as job
+ where job.id = any (%(ids)s::bigint[]);
+
+-- name: size
+-- What the workers say they have ended, what waits, and what all tables of ours take together.
+select (select coalesce(sum(worker.completed), 0)::bigint from retoma.workers as worker) as ended,
+       (select count(*) from retoma.jobs as job where job.state = 'queued') as waiting,
+       (select count(*) from retoma.jobs) as rows,
+       (select sum(pg_total_relation_size(relation.oid))::bigint
+          from pg_class as relation
+         where relation.relnamespace = 'retoma'::regnamespace and relation.relkind = 'r') as bytes,
+       (select count(*) from pg_stat_activity as activity where activity.datname = current_database()) as connections;
 
 -- name: ended_since
 -- What ended after a moment, how much of it not well, and how long the last of it took.

@@ -9,11 +9,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
-from retoma.app import Retoma
-from retoma.commands import only
+from retoma.app.retoma import Retoma
 from retoma.errors import ConfigurationError, Conflict, NotFound
-from retoma.join import run_on
-from retoma.pipelines.classification import documents, labels, projects, prompts, starting
+from retoma.pipelines.classification import documents, execution, labels, projects, prompts
 from retoma.pipelines.classification.intake import Intaking, Told, pieces_of
 from retoma.pipelines.classification.model import (
     Added,
@@ -23,9 +21,12 @@ from retoma.pipelines.classification.model import (
     ProjectDocument,
     SavedPrompt,
 )
-from retoma.query import Query
+from retoma.store.query import Query
+from retoma.values.text import unstorable_mark
 
 T = TypeVar("T")
+
+_LONGEST_NOTE = 2_000
 
 
 class Catalogue:
@@ -35,7 +36,7 @@ class Catalogue:
         self.app = app
 
     async def _rows(self, query: Query[T], conn: object = None) -> list[T]:
-        return await self.app.fetch(query) if conn is None else await run_on(conn, only(query))
+        return await self.app.fetch(query, conn=conn)
 
     def _within(self, conn: object) -> AbstractAsyncContextManager[Any]:
         return self.app.transaction() if conn is None else nullcontext(conn)
@@ -46,8 +47,10 @@ class Catalogue:
         """The active prompts, by name; that of the house is always among the first to be there."""
         return await self._rows(prompts.page(name), conn)
 
-    async def prompt(self, id: int, *, conn: object = None) -> SavedPrompt:
-        """A prompt as it stands, also one that was archived."""
+    async def prompt(self, id: int, *, hold: bool = False, conn: object = None) -> SavedPrompt:
+        """A prompt as it stands, also one that was archived; *hold* it and it stays so until the transaction ends."""
+        if hold:
+            await self._rows(prompts.hold(id), conn)
         rows = await self._rows(prompts.one(id), conn)
         if not rows:
             raise NotFound(f"There is no prompt {id}.")
@@ -64,6 +67,7 @@ class Catalogue:
     ) -> SavedPrompt:
         """A new prompt. Its categories are read now, so that a slip is told here and not by 2,000 documents."""
         sha = _version(content)
+        _noted(description)
         query = prompts.create(
             _named(name, "prompt"), content, sha, description=description, document_codes=document_codes
         )
@@ -87,6 +91,7 @@ class Catalogue:
         """Another name or text; executions keep the text they were made with, and the old one stays as a version."""
         if name is not None and any(each.id != id for each in await self.prompts(name=name, conn=conn)):
             raise Conflict(f"There is a prompt called {name!r} already.", next="Choose another name.")
+        _noted(description)
         query = prompts.change(
             id,
             name=None if name is None else _named(name, "prompt"),
@@ -132,8 +137,10 @@ class Catalogue:
         """The active projects, newest first; of one *name*, or with a text to *search* for in it."""
         return await self._rows(projects.page(name=name, search=search, before=before, limit=limit), conn)
 
-    async def project(self, id: int, *, conn: object = None) -> Project:
-        """A project as it stands."""
+    async def project(self, id: int, *, hold: bool = False, conn: object = None) -> Project:
+        """A project as it stands; *hold* it and it stays so until the transaction ends."""
+        if hold:
+            await self._rows(projects.hold(id), conn)
         rows = await self._rows(projects.one(id), conn)
         if not rows or rows[0].archived_at is not None:
             raise NotFound(f"There is no project {id}.")
@@ -143,7 +150,7 @@ class Catalogue:
         """A new project. *given* may hold description, prompt_id, model, mode, position, chunk_tokens, at_once,
         max_resumes and max_retries.
         """
-        values = starting.checked({"name": _named(name, "project"), **given}, whole=True)
+        values = execution.checked({"name": _named(name, "project"), **given}, whole=True)
         if values["prompt_id"] is not None:
             await self.prompt(values["prompt_id"], conn=conn)
         (id,) = await self._rows(projects.create(values), conn)
@@ -153,7 +160,7 @@ class Catalogue:
         """Other settings; executions that are there keep theirs."""
         if given.get("prompt_id") is not None:
             await self.prompt(given["prompt_id"], conn=conn)
-        if not await self._rows(projects.change(id, starting.checked(given, whole=False)), conn):
+        if not await self._rows(projects.change(id, execution.checked(given, whole=False)), conn):
             raise NotFound(f"There is no project {id}.")
         return await self.project(id, conn=conn)
 
@@ -216,13 +223,20 @@ class Catalogue:
 
 
 def _named(name: str, what: str) -> str:
-    if not name.strip() or len(name) > 200 or "\0" in name:  # noqa: PLR2004 - as long as the name of a batch
+    if not name.strip() or len(name) > 200 or unstorable_mark(name):  # noqa: PLR2004 - as long as the name of a batch
         raise ConfigurationError(f"A {what} has a name of 1 to 200 characters, not {name[:80]!r}.")
     return name.strip()
 
 
+def _noted(description: str | None) -> None:
+    if description is not None and len(description) > _LONGEST_NOTE:
+        raise ConfigurationError(
+            f"A description has at most {_LONGEST_NOTE:,} characters, and this one has {len(description):,}."
+        )
+
+
 def _version(content: str) -> str:
-    if len(content) < 10 or "\0" in content:  # noqa: PLR2004 - as the seed has it
+    if len(content) < 10 or unstorable_mark(content):  # noqa: PLR2004 - less says nothing
         raise ConfigurationError("A prompt has a text of 10 characters or more.", next="Say what to look for.")
     labels.parsed(content)
     return hashlib.sha256(content.encode()).hexdigest()

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from retoma.cli import door, show
+from retoma.cli import acting, context, output
 from retoma.cli.batch_watch import SOME_FAILED, follow
 from retoma.cli.root import INTERRUPTED
+from retoma.model.ids import BatchId
 
 if TYPE_CHECKING:
-    from retoma.app import Retoma
-    from retoma.batch import Batch
+    from retoma.app.retoma import Retoma
+    from retoma.model.batch import Batch
     from retoma.pipelines.classification.library import Classification
     from retoma.pipelines.classification.model import Intake, Project
 
@@ -58,7 +59,7 @@ class Wish:
 @click.option(
     "--at-once", type=click.IntRange(1, 10), default=10, show_default=True, metavar="N", help="Documents at once."
 )
-@door.app_option
+@context.app_option
 def classify(
     folder: Path,
     labels: Path | None,
@@ -89,30 +90,29 @@ def classify(
         export=export,
         detach=detach,
         at_once=at_once,
-        reference=door.reference_of(reference),
+        reference=context.reference_of(reference),
         command=shlex.join(words),
     )
     try:
         code = asyncio.run(_classify(wish))
     except KeyboardInterrupt:
-        show.talk(f"You left; nothing that is done is lost. To go on: {wish.command}")
+        output.talk(f"You left; nothing that is done is lost. To go on: {wish.command}")
         code = INTERRUPTED
     click.get_current_context().exit(code)
 
 
 async def _classify(wish: Wish) -> int:
-    from retoma.find import find_app
     from retoma.pipelines.classification.library import Classification
 
-    door.settings()  # says where the database is when it is about to be made
+    context.settings()  # says where the database is when it is about to be made
     # The bar is what people look at; what a worker logs line by line would tear it.
     os.environ.setdefault("RETOMA_LOG_LEVEL", "error")
-    app: Retoma = find_app(wish.reference)
+    app = context.program(wish.reference)
     async with app:
         library = Classification(app)
-        project = await _project(library, wish)
-        intake = await _take(library, project, wish)
-        batch = await _begin(library, project)
+        project, intake, batch = await acting.beside(
+            app, "project", None, _begun(library, wish), noted={"name": wish.name}
+        )
         if wish.detach:
             return await _leave(app, batch)
         code = await _work(library, batch, wish)
@@ -122,6 +122,12 @@ async def _classify(wish: Wish) -> int:
 
 
 # — before —
+
+
+async def _begun(library: Classification, wish: Wish) -> tuple[Project, Intake, Batch]:
+    project = await _project(library, wish)
+    intake = await _take(library, project, wish)
+    return project, intake, await _begin(library, project)
 
 
 async def _project(library: Classification, wish: Wish) -> Project:
@@ -159,11 +165,11 @@ async def _take(library: Classification, project: Project, wish: Wish) -> Intake
         intake = await library.add_folder(
             project.id, wish.folder, told=lambda seen, of: status.update(f"{seen} of {of} files…")
         )
-    show.talk(f"{intake.seen} files: {len(intake.added)} new, {len(intake.known)} known.")
+    output.talk(f"{intake.seen} files: {len(intake.added)} new, {len(intake.known)} known.")
     if intake.refused:
-        show.talk(f"{len(intake.refused)} were not taken:")
+        output.talk(f"{len(intake.refused)} were not taken:")
         for each in intake.refused[:_MOST_TOLD]:
-            show.talk(f"  {each.filename}: {each.why}")
+            output.talk(f"  {each.filename}: {each.why}")
     return intake
 
 
@@ -172,11 +178,11 @@ async def _begin(library: Classification, project: Project) -> Batch:
     if new:
         known = await _known(library, batch)
         skips = f"; {known} were classified before and are skipped" if known else ""
-        show.talk(f"Execution {batch.id}: {batch.total} documents{skips}.")
+        output.talk(f"Execution {batch.id}: {batch.total} documents{skips}.")
         return batch
     now = await library.execution(batch.id)
-    show.talk(f"Execution {batch.id} goes on: {now.done} of {now.total} are done and are not done again.")
-    await library.resume(batch.id, by="retoma classify")
+    output.talk(f"Execution {batch.id} goes on: {now.done} of {now.total} are done and are not done again.")
+    await library.resume(batch.id, by=acting.person())
     return batch
 
 
@@ -189,17 +195,17 @@ async def _known(library: Classification, batch: Batch) -> int:
 
 
 async def _leave(app: Retoma, batch: Batch) -> int:
-    click.echo(batch.id)
-    show.talk(f"To watch it: retoma batch watch {batch.id}")
+    output.say(batch.id)
+    output.talk(f"To watch it: retoma batch watch {batch.id}")
     if not await _served(app):
-        show.talk("No worker serves it yet. Start one: retoma worker --queues classification")
+        output.talk("No worker serves it yet. Start one: retoma worker --queues classification")
     return 0
 
 
 async def _served(app: Retoma) -> bool:
-    from retoma.pipelines.classification.handler import classify_document
+    from retoma.pipelines.classification.pipeline import classify_document
 
-    there = await app.workers()
+    there = await app.workers.all()
     return any(each.alive and classify_document.name in each.pipelines for each in there)
 
 
@@ -226,7 +232,7 @@ async def _work(library: Classification, batch: Batch, wish: Wish) -> int:
     await asyncio.gather(following, return_exceptions=True)
     working.result()  # if it ended for another reason than being asked, that is raised
     now = await library.execution(batch.id)
-    show.talk(f"Stopped at {now.done} of {now.total}; nothing that is done is lost. To go on: {wish.command}")
+    output.talk(f"Stopped at {now.done} of {now.total}; nothing that is done is lost. To go on: {wish.command}")
     return INTERRUPTED
 
 
@@ -242,18 +248,22 @@ async def _rest(library: Classification, project: Project, batch: Batch, wish: W
         new += [each.id for each in found if each.id not in had]
     if not new:
         return None
-    show.talk(f"{len(new)} documents came later.")
-    return await _work(library, await library.start(project.id, documents=new), wish)
+    output.talk(f"{len(new)} documents came later.")
+    more = await acting.change(
+        library.app, "project", project.id, lambda conn: library.start(project.id, documents=new, conn=conn)
+    )
+    return await _work(library, more, wish)
 
 
 async def _told(library: Classification, batch: Batch, wish: Wish, code: int) -> int:
     """What was found, on standard output; what failed, to the person; the export, to its file."""
+    await acting.look(library.app, "batch", batch.id)
     counted = Counter[str]()
     sure: dict[str, Counter[str]] = {}
     for category, confidence, documents in await library.categories(batch.id):
         counted[category] += documents
         sure.setdefault(category, Counter())[confidence] += documents
-    show.table(
+    output.table(
         counted.most_common(),
         {
             "category": lambda row: row[0],
@@ -266,18 +276,18 @@ async def _told(library: Classification, batch: Batch, wish: Wish, code: int) ->
     )
     failed = await library.errors(batch.id, limit=1000)
     for each in failed[:_MOST_TOLD]:
-        show.talk(f"  {each.code}: {each.said}")
+        output.talk(f"  {each.code}: {each.said}")
     if len(failed) > _MOST_TOLD:
-        show.talk(f"  … and {len(failed) - _MOST_TOLD} more: retoma batch errors {batch.id}")
+        output.talk(f"  … and {len(failed) - _MOST_TOLD} more: retoma batch errors {batch.id}")
     now = await library.execution(batch.id)
     if now.skipped:
-        show.talk(f"{now.skipped} were classified before and were skipped.")
+        output.talk(f"{now.skipped} were classified before and were skipped.")
     if wish.export is not None:
         await _export(library, batch.id, wish.export)
     return code
 
 
-async def _export(library: Classification, id: int, file: Path) -> None:
+async def _export(library: Classification, id: BatchId, file: Path) -> None:
     from retoma.errors import ConfigurationError
 
     try:
@@ -288,4 +298,4 @@ async def _export(library: Classification, id: int, file: Path) -> None:
         raise ConfigurationError(
             f"{file} cannot be written: {error.strerror}.", next="Name a file in a folder of yours."
         ) from None
-    show.talk(f"Written: {file}")
+    output.talk(f"Written: {file}")

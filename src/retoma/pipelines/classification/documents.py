@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import PurePosixPath
 
 from retoma.pipelines.classification.model import Added, Announced, ProjectDocument
-from retoma.query import Query, array, load
+from retoma.store.query import Query, array, load
 
 SQL = load("retoma.pipelines.classification.queries", "documents.sql")
 

@@ -6,16 +6,15 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
-from retoma.app import Retoma
-from retoma.batch import Batch
-from retoma.commands import only
-from retoma.errors import BatchConflict, ConfigurationError, NotFound
-from retoma.fingerprints import fingerprint
-from retoma.join import run_on
+from retoma.app.fetch import fetch
+from retoma.app.retoma import Retoma
+from retoma.errors import BatchConflict, ConfigurationError, Conflict, NotFound
+from retoma.model.batch import Batch
 from retoma.pipelines.classification import documents, executions, labels, projects, results
-from retoma.pipelines.classification.handler import LOCAL, Paper, classify_document
 from retoma.pipelines.classification.model import Project, ProjectDocument, SavedPrompt
+from retoma.pipelines.classification.pipeline import LOCAL, Paper, classify_document
 from retoma.providers import Chat, Classifier
+from retoma.values.fingerprints import fingerprint
 
 ROUTE = "/classificador/"
 
@@ -51,20 +50,20 @@ def checked(given: dict[str, Any], *, whole: bool) -> dict[str, Any]:
 
 def models(app: Retoma) -> list[str]:
     """The models that can be asked for here, the usual one first."""
-    chat = app.front.known.get(Chat)
-    return [*([chat.model] if isinstance(chat, Chat) else []), LOCAL]
+    return [*([app.provider(Chat).model] if app.provides(Chat) else []), LOCAL]
 
 
 def _asked_by(app: Retoma, model: str) -> str:
     """Who answers for *model*: another classifier finds other things, also under the same name."""
-    who = app.front.known.get(Classifier if model == LOCAL else Chat)
+    kind = Classifier if model == LOCAL else Chat
+    who = app.provider(kind) if app.provides(kind) else None
     return f"{getattr(who, 'provider', '')}:{getattr(who, 'model', '') if model == LOCAL else model}"
 
 
 def configuration(app: Retoma, project: Project, prompt: SavedPrompt, *, reuse: bool = True) -> dict[str, Any]:
     """What an execution is made with. *hash* is over all that decides what is found in a document."""
     if prompt.archived_at is not None:
-        raise ConfigurationError(
+        raise Conflict(
             f"The prompt {prompt.name!r} of this project was archived.", next="Give the project another prompt."
         )
     how = frozen(app, prompt.content, model=project.model, mode=project.mode, position=project.position,
@@ -134,8 +133,8 @@ async def start(
         options["correlation_id"] = correlation_id
     if budget is not None:
         options["budget"] = budget
-    batch = await app.open_batch(classify_document, name=name or project.name, conn=conn, **options)
-    receipts = await app.fill(
+    batch = await app.batches.open(classify_document, name=name or project.name, conn=conn, **options)
+    receipts = await app.batches.fill(
         batch.id,
         classify_document,
         [_paper(each) for each in chosen],
@@ -143,16 +142,16 @@ async def start(
         conn=conn,
         max_retries=project.max_retries,
     )
-    await run_on(conn, only(executions.create(batch.id, project.id, how["hash"])))
+    await fetch(conn, executions.create(batch.id, project.id, how["hash"]))
     pairs = [(document.id, receipt.id) for document, receipt in zip(chosen, receipts, strict=True)]
-    await run_on(conn, only(results.begin(batch.id, pairs)))
-    return await app.seal(batch.id, expected=len(chosen), conn=conn)
+    await fetch(conn, results.begin(batch.id, pairs))
+    return await app.batches.seal(batch.id, expected=len(chosen), conn=conn)
 
 
 async def _chosen(project: Project, conn: Any, ids: Sequence[int] | None) -> list[ProjectDocument]:
     found: list[ProjectDocument] = []
-    while page := await run_on(
-        conn, only(documents.page(project.id, ids=ids, after=found[-1].id if found else 0, limit=5000))
+    while page := await fetch(
+        conn, documents.page(project.id, ids=ids, after=found[-1].id if found else 0, limit=5000)
     ):
         found += page
     if ids is not None and (missing := sorted(set(ids) - {each.id for each in found})):

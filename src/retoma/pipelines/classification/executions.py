@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from retoma.pipelines.classification.model import Execution
-from retoma.query import Query, array, load
+from retoma.store.query import Query, array, load
 
 SQL = load("retoma.pipelines.classification.queries", "executions.sql")
 

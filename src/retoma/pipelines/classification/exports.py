@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from retoma.errors import ConfigurationError
+from retoma.model.ids import BatchId
 from retoma.pipelines.classification.model import Execution, Result
-from retoma.pipelines.classification.words import DOCUMENTS, EXECUTIONS, SOURCES
+from retoma.pipelines.classification.translations import DOCUMENTS, EXECUTIONS, SOURCES
+from retoma.values.escaping import cell
 
 if TYPE_CHECKING:
     from retoma.pipelines.classification.library import Classification
@@ -28,7 +30,7 @@ _PAGE = 500
 _PIECE = 1 << 18
 _LONGEST_CELL = 32_767
 _CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_UNKNOWN = "desconhecido"  # in no sum, and not zero
 
 COLUMNS: dict[str, Callable[[Result], Any]] = {
     "Código": lambda each: each.code,
@@ -44,14 +46,14 @@ COLUMNS: dict[str, Callable[[Result], Any]] = {
     "Fonte": lambda each: SOURCES.get(each.source, each.source),
     "Texto extraído via": lambda each: each.text_source,
     "Tokens": lambda each: each.tokens,
-    "Custo (US$)": lambda each: None if each.cost is None else float(each.cost),
+    "Custo (US$)": lambda each: float(each.cost) if each.cost is not None else _UNKNOWN if each.processed_at else None,
     "Tentativas": lambda each: each.attempts,
     "Erro": lambda each: each.said,
     "Processado em": lambda each: each.processed_at.isoformat() if each.processed_at else None,
 }
 
 
-def export(library: Classification, id: int, format: str) -> AsyncIterator[bytes]:
+def export(library: Classification, id: BatchId, format: str) -> AsyncIterator[bytes]:
     """The pieces of the file."""
     ways = {"xlsx": _xlsx, "csv": _csv, "json": _json}
     if format not in ways:
@@ -59,7 +61,7 @@ def export(library: Classification, id: int, format: str) -> AsyncIterator[bytes
     return ways[format](library, id)
 
 
-async def _pages(library: Classification, id: int) -> AsyncIterator[list[Result]]:
+async def _pages(library: Classification, id: BatchId) -> AsyncIterator[list[Result]]:
     after = 0
     while page := await library.results(id, after=after, limit=_PAGE):
         yield page
@@ -82,18 +84,19 @@ def _told(found: Execution) -> dict[str, Any]:
         "prompt": how.get("prompt_name"),
         "prompt_sha256": how.get("prompt_sha256"),
         "modo_processamento": how.get("mode"),
-        "custo_usd": str(found.spent),
+        "custo_usd": None if found.cost is None else str(found.cost),
+        "chamadas_sem_preco": found.unpriced,
         "iniciado_em": found.started_at.isoformat() if found.started_at else None,
         "finalizado_em": found.finished_at.isoformat() if found.finished_at else None,
         "exportado_em": found.now.isoformat(),
     }
 
 
-async def _csv(library: Classification, id: int) -> AsyncIterator[bytes]:
+async def _csv(library: Classification, id: BatchId) -> AsyncIterator[bytes]:
     await library.execution(id)
     yield _lines([list(COLUMNS)], first=True)
     async for page in _pages(library, id):
-        yield _lines([[_harmless(read(each)) for read in COLUMNS.values()] for each in page])
+        yield _lines([[cell(read(each)) for read in COLUMNS.values()] for each in page])
 
 
 def _lines(rows: list[list[Any]], *, first: bool = False) -> bytes:
@@ -103,15 +106,7 @@ def _lines(rows: list[list[Any]], *, first: bool = False) -> bytes:
     return ("\ufeff" if first else "").encode() + text.getvalue().encode()
 
 
-def _harmless(value: Any) -> Any:
-    """A text that a spreadsheet would take for a formula is made one that it shows."""
-    if not isinstance(value, str):
-        return "" if value is None else value
-    text = value.replace("\0", "")
-    return f"'{text}" if text.startswith(_FORMULA) else text
-
-
-async def _json(library: Classification, id: int) -> AsyncIterator[bytes]:
+async def _json(library: Classification, id: BatchId) -> AsyncIterator[bytes]:
     found = await library.execution(id)
     yield b'{"execucao":' + orjson.dumps(_told(found)) + b',"resultados":['
     first = True
@@ -150,7 +145,7 @@ def _whole(each: Result) -> dict[str, Any]:
     }
 
 
-async def _xlsx(library: Classification, id: int) -> AsyncIterator[bytes]:
+async def _xlsx(library: Classification, id: BatchId) -> AsyncIterator[bytes]:
     try:
         from openpyxl import Workbook  # type: ignore[import-untyped]  # noqa: PLC0415 - an extra, and slow to load
     except ModuleNotFoundError as error:

@@ -7,7 +7,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import stat
-import struct
 import tempfile
 import zipfile
 import zlib
@@ -15,24 +14,22 @@ from collections.abc import AsyncIterable, AsyncIterator, Callable
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from retoma.app import Retoma
-from retoma.commands import only
+from retoma.app.fetch import fetch
+from retoma.app.retoma import Retoma
 from retoma.errors import ConfigurationError, NotFound
-from retoma.join import run_on
 from retoma.pipelines.classification import documents, projects
 from retoma.pipelines.classification.model import Added, Intake, Refused
-from retoma.pipelines.content import FileRefused, clean_name
-from retoma.pipelines.files import LARGEST, Files
+from retoma.pipelines.files.content import FileRefused, clean_name
+from retoma.pipelines.files.ingest import LARGEST, Files
+from retoma.providers.local import limits
 from retoma.providers.local.kinds import KINDS
+from retoma.providers.local.listing import ListTooLong, opened
 
 MOST_FILES = 2000
 LARGEST_ZIP = 1_000_000_000
 """Bytes of a ZIP as it is sent; each file in it may have as many as any other file."""
 _PIECE = 1 << 18
 _AT_ONCE = 4
-_DIRECTORY = 8_000_000
-_END = b"PK\x05\x06"
-_RATIO, _RATIO_FROM = 200, 10_000_000
 _LEFT_OUT = ("__MACOSX/", ".DS_Store", "Thumbs.db", "desktop.ini")
 _TROUBLES = (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError, ValueError)
 
@@ -65,10 +62,10 @@ class Intaking:
                     blob=file.blob,
                     source=source,
                 )
-                (found,) = await run_on(conn, only(query))
-                stored = await run_on(conn, only(documents.one(found.id)))
+                (found,) = await fetch(conn, query)
+                stored = await fetch(conn, documents.one(found.id))
                 kept = stored[0].blob == file.blob
-                if kept and not await run_on(conn, only(self._files.keep(file))):
+                if kept and not await fetch(conn, self._files.keep(file)):
                     raise ConfigurationError(f"{filename} took longer than a day to arrive.", next="Send it again.")
         except NotFound:
             await self._files.drop(file.blob)
@@ -186,13 +183,21 @@ class Intaking:
                 await asyncio.to_thread(spool.write, piece)
             try:
                 archive = await asyncio.to_thread(_opened, spool)
+            except ListTooLong:
+                why = f"{filename} lists more files than we unpack."
+                into.refused.append(Refused(filename, "archive_limits", why))
+                return
             except _TROUBLES as error:
                 into.refused.append(Refused(filename, "archive_damaged", f"{filename} is not a whole ZIP: {error}."))
                 return
             with archive:
-                for member in archive.infolist():
-                    if member.is_dir() or any(part in member.filename for part in _LEFT_OUT):
-                        continue
+                members = [each for each in archive.infolist() if not each.is_dir() and not _left_out(each)]
+                if much := _too_much(filename, members, size, self._app.settings.unpacked_bytes):
+                    into.refused.append(Refused(filename, "archive_limits", much))
+                    return
+                if into.pay is not None:
+                    await into.pay(sum(each.file_size for each in members), len(members))
+                for member in members:
                     await self._member(project_id, archive, member, into, source=source)
 
     async def _member(
@@ -209,7 +214,7 @@ class Intaking:
 
 
 async def _hold(conn: object, project_id: int) -> None:
-    if not await run_on(conn, only(projects.hold(project_id))):
+    if not await fetch(conn, projects.hold(project_id)):
         raise NotFound(f"There is no project {project_id}.")
 
 
@@ -244,15 +249,23 @@ async def _pieces(path: Path) -> AsyncIterator[bytes]:
 def _opened(spool: IO[bytes]) -> zipfile.ZipFile:
     """The archive, unless its list of files alone is more than anybody needs."""
     spool.flush()
-    end = spool.seek(0, 2)
-    spool.seek(max(0, end - 66_000))
-    tail = spool.read()
-    place = tail.rfind(_END)
-    if place < 0 or len(tail) - place < 22:  # noqa: PLR2004 - the length of the last record
-        raise zipfile.BadZipFile("its end is missing")
-    if struct.unpack_from("<I", tail, place + 12)[0] > _DIRECTORY:
-        raise zipfile.BadZipFile("it lists more files than we unpack")
-    return zipfile.ZipFile(spool)
+    return opened(spool)
+
+
+def _left_out(member: zipfile.ZipInfo) -> bool:
+    return any(part in member.filename for part in _LEFT_OUT)
+
+
+def _too_much(filename: str, members: list[zipfile.ZipInfo], packed: int, most: int) -> str | None:
+    """Why a ZIP is not unpacked at all: what would be taken of it is far more than it has itself. No file unpacks to
+    more than it says here; what is refused by itself is not counted.
+    """
+    unpacked = sum(each.file_size for each in members if _refusal(each) is None)
+    if unpacked > most:
+        return f"{filename} unpacks to {unpacked:,} bytes, and {most:,} are allowed. Send it in parts."
+    if unpacked > limits.RATIO_FROM and unpacked > limits.RATIO * packed:
+        return f"{filename} unpacks to more than {limits.RATIO} times its {packed:,} bytes; no documents do."
+    return None
 
 
 def _refusal(member: zipfile.ZipInfo) -> tuple[str, str] | None:  # noqa: PLR0911 - one question after the other
@@ -269,8 +282,8 @@ def _refusal(member: zipfile.ZipInfo) -> tuple[str, str] | None:  # noqa: PLR091
         return "archive_nested", f"{name} is an archive inside the ZIP. Unpack it, and send what is in it."
     if member.file_size > LARGEST:
         return "file_too_large", f"{name} unpacks to {member.file_size:,} bytes, and {LARGEST:,} are allowed."
-    if member.file_size > _RATIO_FROM and member.file_size > _RATIO * max(1, member.compress_size):
-        return "archive_limits", f"{name} unpacks to more than {_RATIO} times its size; no document does."
+    if member.file_size > limits.RATIO_FROM and member.file_size > limits.RATIO * max(1, member.compress_size):
+        return "archive_limits", f"{name} unpacks to more than {limits.RATIO} times its size; no document does."
     return None
 
 

@@ -12,17 +12,22 @@ import csv
 import json
 import re
 from collections.abc import Sequence
+from importlib.resources import files
 from typing import Any
 
 from retoma.errors import ConfigurationError
 from retoma.providers import Label
-from retoma.providers.local.labelled import labels as house_labels
 
 DEFAULT_NAME = "Tipos de documento"
 SUB = " > "
+LONGEST_PROMPT = 100_000
+"""Characters, by whatever way it comes."""
 
-_BLOCK = re.compile(r"^```(?:categorias|labels)[ \t]*\n(.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL)
-_LINE = re.compile(r"^[-*][ \t]+(?P<name>[^:;\n]{1,100}?)[ \t]*:[ \t]*(?P<rest>\S.*?)[ \t]*$")
+# Each looks at a character once, however long the text is: a prompt is read by the server, among other requests.
+_OPENING = re.compile(r"^```(?:categorias|labels)[ \t]*+\n", re.MULTILINE)
+_CLOSING = re.compile(r"^```[ \t]*+$", re.MULTILINE)
+_LINE = re.compile(r"^[-*][ \t]++(?P<name>[^:;\n]++):[ \t]*+(?P<rest>\S.*)$")
+_LONGEST_LINE_NAME = 100
 _MOST = 100
 _LONGEST = 200
 
@@ -32,24 +37,44 @@ uma só das categorias abaixo, a que melhor descreve o documento como um todo, e
 do próprio documento. Se nada for claro, escolha a mais próxima e diga que a confiança é baixa."""
 
 
+def house_labels() -> tuple[Label, ...]:
+    """The categories that come with the house."""
+    text = files(__package__).joinpath("labels.json").read_text(encoding="utf-8")
+    return tuple(
+        Label(name=each["name"], description=each["description"], cues=tuple(each["cues"])) for each in json.loads(text)
+    )
+
+
 def parsed(content: str) -> tuple[Label, ...]:
     """The categories that a prompt names; none when it names none, or only one without a block."""
-    block = _BLOCK.search(content)
-    lines = [line.strip() for line in (block[1] if block else content).splitlines()]
-    if block:
+    if len(content) > LONGEST_PROMPT:
+        raise ConfigurationError(
+            f"A prompt has at most {LONGEST_PROMPT:,} characters, and this one has {len(content):,}.",
+            next="Leave out what the categories do not need.",
+        )
+    block = _block(content)
+    lines = [line.strip() for line in (content if block is None else block).splitlines()]
+    if block is not None:
         found = [_label(line, strict=True) for line in lines if line]
     else:
         found = [_label(line, strict=False) for line in lines if line.startswith(("-", "*"))]
     labels = [label for label in found if label is not None]
-    if not block and len(labels) < 2:  # noqa: PLR2004 - a single line with a colon is prose
+    if block is None and len(labels) < 2:  # noqa: PLR2004 - a single line with a colon is prose
         return ()
     checked(labels)
     return tuple(labels)
 
 
+def _block(content: str) -> str | None:
+    """What stands in the first block of categories, if there is one that ends."""
+    opening = _OPENING.search(content)
+    closing = _CLOSING.search(content, opening.end()) if opening else None
+    return content[opening.end() : closing.start()] if opening and closing else None
+
+
 def _label(line: str, *, strict: bool) -> Label | None:
     match = _LINE.match(line)
-    if match is None:
+    if match is None or len(match["name"].rstrip()) > _LONGEST_LINE_NAME:
         if not strict:
             return None
         raise ConfigurationError(
@@ -69,6 +94,8 @@ def _label(line: str, *, strict: bool) -> Label | None:
 
 def checked(labels: Sequence[Label]) -> None:
     """Refuse what nobody can choose from."""
+    if len(labels) > _MOST:
+        raise ConfigurationError(f"A prompt has at most {_MOST} categories, and this one has {len(labels)}.")
     names = [label.name.casefold() for label in labels]
     double = next((label.name for label in labels if names.count(label.name.casefold()) > 1), None)
     if double is not None:
@@ -77,8 +104,6 @@ def checked(labels: Sequence[Label]) -> None:
         raise ConfigurationError(
             f"A prompt with categories has two or more, and this one has {len(labels)}.", next="Add the others."
         )
-    if len(labels) > _MOST:
-        raise ConfigurationError(f"A prompt has at most {_MOST} categories, and this one has {len(labels)}.")
     for label in labels:
         if not label.name.strip() or len(label.name) > _LONGEST:
             raise ConfigurationError(f"A category has a name of 1 to {_LONGEST} characters, not {label.name[:80]!r}.")

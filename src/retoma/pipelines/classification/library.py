@@ -7,13 +7,15 @@ from __future__ import annotations
 from collections.abc import AsyncIterable, AsyncIterator, Sequence
 from typing import Any
 
-from retoma.batch import Batch, BatchState, Progress, Resumed
 from retoma.errors import BatchConflict, NotFound
-from retoma.pipelines.classification import executions, exports, projects, results, starting, trying
+from retoma.model.batch import Batch, BatchState, Progress, Resumed
+from retoma.model.ids import BatchId
+from retoma.pipelines.classification import execution as starting
+from retoma.pipelines.classification import executions, exports, preview, results
 from retoma.pipelines.classification.catalogue import Catalogue
 from retoma.pipelines.classification.intake import pieces_of
 from retoma.pipelines.classification.model import Execution, Project, Result, SavedPrompt
-from retoma.pipelines.classification.trying import Trial
+from retoma.pipelines.classification.preview import Trial
 
 ROUTE = starting.ROUTE
 _OPEN = (BatchState.QUEUED, BatchState.RUNNING, BatchState.PAUSED, BatchState.STALLED)
@@ -66,13 +68,12 @@ class Classification(Catalogue):
         instead; whether it is new. Of several who ask at once, one begins it.
         """
         async with self._within(conn) as connection:
-            project = await self.project(project_id, conn=connection)
-            await self._rows(projects.hold(project_id), connection)
+            project = await self.project(project_id, hold=True, conn=connection)
             how = starting.configuration(self.app, project, await self._prompt_of(project, connection), reuse=reuse)
             if documents is None and not again:
                 rows = await self._rows(executions.unfinished(project_id, how["hash"]), connection)
                 if rows:
-                    return await self.app.get_batch(rows[0], conn=connection), False
+                    return await self.app.batches.get(BatchId(rows[0]), conn=connection), False
             batch = await starting.start(
                 self.app, project, how, connection, documents=documents, name=name, correlation_id=correlation_id
             )
@@ -90,8 +91,12 @@ class Classification(Catalogue):
             return await self.default_prompt(conn=conn)
         return await self.prompt(project.prompt_id, conn=conn)
 
-    async def execution(self, id: int, *, conn: object = None) -> Execution:
-        """An execution as it stands, every figure from one snapshot."""
+    async def execution(self, id: BatchId, *, hold: bool = False, conn: object = None) -> Execution:
+        """An execution as it stands, every figure from one snapshot; *hold* it and nobody else gives it orders until
+        the transaction ends.
+        """
+        if hold:
+            await self.app.batches.hold(id, conn=conn)
         rows = await self._rows(executions.page(id=id, archived=True), conn)
         if not rows:
             raise NotFound(f"There is no execution {id}.")
@@ -107,11 +112,11 @@ class Classification(Catalogue):
         """Those that have not ended, newest first."""
         return await self._rows(executions.page(states=_OPEN, limit=limit))
 
-    async def detail(self, id: int) -> tuple[Execution, Progress, list[Result]]:
+    async def detail(self, id: BatchId) -> tuple[Execution, Progress, list[Result]]:
         """How an execution stands, its pace, and the documents that failed, the newest error first."""
-        return await self.execution(id), await self.app.progress(id), await self.errors(id)
+        return await self.execution(id), await self.app.batches.progress(id), await self.errors(id)
 
-    async def errors(self, id: int, *, limit: int = 10_000) -> list[Result]:
+    async def errors(self, id: BatchId, *, limit: int = 10_000) -> list[Result]:
         """The documents that failed, the newest error first."""
         await self.execution(id)
         rows = await self._rows(results.page(id, states=["failed"], limit=limit))
@@ -143,27 +148,27 @@ class Classification(Catalogue):
         """Category, confidence, and how many documents."""
         return await self._rows(results.categories(id))
 
-    async def resume(self, id: int, *, by: str = "person", conn: object = None) -> Resumed:
+    async def resume(self, id: BatchId, *, by: str = "person", conn: object = None) -> Resumed:
         """Continue from where it stopped; asked again while it runs, it says that it does."""
         await self.execution(id, conn=conn)
-        return await self.app.resume(id, by=by, conn=conn)
+        return await self.app.batches.resume(id, by=by, conn=conn)
 
-    async def retry_failed(self, id: int, *, conn: object = None) -> Resumed:
+    async def retry_failed(self, id: BatchId, *, by: str = "person", wait: bool = True, conn: object = None) -> Resumed:
         """Try only the documents that failed again."""
         await self.execution(id, conn=conn)
-        return await self.app.retry_failed(id, conn=conn)
+        return await self.app.batches.retry_failed(id, by=by, wait=wait, conn=conn)
 
-    async def archive(self, id: int, *, conn: object = None) -> None:
+    async def archive(self, id: BatchId, *, by: str = "person", conn: object = None) -> None:
         """Take an execution out of the lists; refused while it runs, and one that has stalled is cancelled first."""
         async with self._within(conn) as connection:
             found = await self.execution(id, conn=connection)
             if found.state in (BatchState.STALLED, BatchState.PAUSED):
-                await self.app.cancel_batch(id, conn=connection)
+                await self.app.batches.cancel(id, by=by, conn=connection)
             elif not found.state.ended:
                 raise BatchConflict(f"Execution {id} is at work.", code="conflict", next="Cancel it first.")
             await self._rows(executions.archive(id), connection)
 
-    def export(self, id: int, format: str) -> AsyncIterator[bytes]:
+    def export(self, id: BatchId, format: str) -> AsyncIterator[bytes]:
         """All results of an execution as "xlsx", "csv" or "json", in pieces."""
         return exports.export(self, id, format)
 
@@ -185,7 +190,7 @@ class Classification(Catalogue):
             saved = await (self.default_prompt() if prompt_id is None else self.prompt(prompt_id))
             prompt = saved.content
         pieces = pieces_of(content) if isinstance(content, bytes) else content
-        return await trying.tried(self.app, filename, pieces, prompt, **given)
+        return await preview.tried(self.app, filename, pieces, prompt, **given)
 
     def models(self) -> list[str]:
         """The models that can be asked for here, the usual one first."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
@@ -10,8 +11,9 @@ from typing import Any
 
 import orjson
 
-from retoma.batch import BatchState
-from retoma.model import JobState
+from retoma.model.batch import BatchState
+from retoma.model.ids import BatchId, JobId
+from retoma.model.job import JobState
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +107,8 @@ class Intake:
     known: list[tuple[str, Added]] = field(default_factory=list)
     """Files whose content was there already, each with the document that has it."""
     refused: list[Refused] = field(default_factory=list)
+    pay: Callable[[int, int], Awaitable[None]] | None = None
+    """Told how many bytes and files a ZIP unpacks to, before it is unpacked; raises when that is too much."""
 
     @property
     def seen(self) -> int:
@@ -116,7 +120,7 @@ class Intake:
 class Execution:
     """A batch that classifies a project, every figure from one snapshot."""
 
-    id: int
+    id: BatchId
     project_id: int
     project: str
     name: str
@@ -147,12 +151,19 @@ class Execution:
     finished_at: datetime | None
     archived_at: datetime | None
     now: datetime
+    unpriced: int = 0
+    """Calls whose cost nobody knows; what is *spent* does not count them."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "state", BatchState(self.state))
         for name in ("cause", "configuration"):
             if isinstance(value := getattr(self, name), str):
                 object.__setattr__(self, name, orjson.loads(value))
+
+    @property
+    def cost(self) -> Decimal | None:
+        """What is known of its cost; None when nothing is."""
+        return None if self.unpriced and not self.spent else self.spent
 
     @property
     def done(self) -> int:
@@ -163,6 +174,11 @@ class Execution:
     def well(self) -> int:
         """Documents that have a category."""
         return self.completed + self.skipped + self.review
+
+    @property
+    def all_failed(self) -> bool:
+        """Whether it is over and nothing came of it."""
+        return self.state is BatchState.COMPLETED and self.failed > 0 and self.well == 0
 
     @property
     def percent(self) -> float:
@@ -184,7 +200,7 @@ class Result:
     id: int
     batch_id: int
     document_id: int
-    job_id: int
+    job_id: JobId
     code: str
     case_number: str | None
     filename: str | None

@@ -4,22 +4,21 @@ of its batch; what has become of the project meanwhile does not matter.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
 import orjson
 import psycopg
 
-from retoma.commands import only
-from retoma.endings import Reject, Skip
+from retoma.app.fetch import fetch
 from retoma.errors import NotFound
-from retoma.join import run_on
-from retoma.pipeline import pipeline
-from retoma.pipelines.classification import reading, results
+from retoma.model.endings import Reject, Skip
+from retoma.model.retry import Retry
+from retoma.pipelines.classification import excerpt, results
 from retoma.pipelines.classification.answer import Said, asked, shape_of
 from retoma.pipelines.classification.labels import SUB, from_json
-from retoma.pipelines.files import local_file
+from retoma.pipelines.files.ingest import hash_of, local_file
 from retoma.providers import (
     BlobStore,
     Chat,
@@ -30,9 +29,13 @@ from retoma.providers import (
     RequestRejected,
     Verdict,
 )
-from retoma.retry import Retry
-from retoma.run import Run
+from retoma.run.pipeline import Pipeline, pipeline
+from retoma.run.run import Run
+from retoma.values.escaping import spoken
+from retoma.values.text import storable
 
+HIDDEN = "caracteres_invisiveis"
+"""Under which an answer says how many characters were left out because nobody sees them."""
 LOCAL = "local"
 """The model that is this machine itself."""
 
@@ -77,7 +80,9 @@ class Outcome:
     confidence: str
 
 
-@pipeline("classification", retry=Retry(attempts=3, wait=5.0, factor=2.0), timeout=120.0, stall_seconds=300.0)
+@pipeline(
+    "classification", internal=True, retry=Retry(attempts=3, wait=5.0, factor=2.0), timeout=120.0, stall_seconds=300.0
+)
 async def classify_document(
     paper: Paper,
     run: Run,
@@ -89,40 +94,48 @@ async def classify_document(
 ) -> Outcome:
     """Classify one document and save its result, once."""
     how = run.configuration
-    if how.get("reuse", True):
-        before = await run.transact("known", _copied, run.job)
-        if before is not None:
-            raise Skip(f"classified before, in execution {before}")
+    before = await run.transact("known", _known, run.job, paper, reuse=how.get("reuse", True))
+    if before is not None:
+        raise Skip(f"classified before, in execution {before}")
     extraction = await _read(paper, run, extractor, blobs)
-    text = extraction.text.strip()
-    if len(text) < reading.SHORTEST:
+    text, hidden = spoken(extraction.text.strip())
+    if len(text) < excerpt.SHORTEST:
         raise Reject(
-            f"text_too_short: {paper.filename} has {len(text)} characters of text, and {reading.SHORTEST} are needed. "
+            f"text_too_short: {paper.filename} has {len(text)} characters of text, and {excerpt.SHORTEST} are needed. "
             "If a person can read more in it, print it to a PDF and send that."
         )
-    part = reading.cut(text, mode=how["mode"], position=how["position"], tokens=how["chunk_tokens"])
-    found = await judged(part, how, run, classifier=classifier, chat=chat)
+    part = excerpt.cut(text, mode=how["mode"], position=how["position"], tokens=how["chunk_tokens"])
+    found = await judged(part, how, run, hidden=hidden, classifier=classifier, chat=chat)
     saved = {
         "settings_hash": how["hash"],
         **asdict(found),
         "answer": orjson.dumps(found.answer).decode(),
-        "text_source": reading.source_of(extraction, paper.kind or ""),
-        "text_tokens": reading.tokens_of(text),
-        "tokens": reading.tokens_of(part),
-        "chunk_used": part[: reading.KEPT],
+        "text_source": excerpt.source_of(extraction, paper.kind or ""),
+        "text_tokens": excerpt.tokens_of(text),
+        "tokens": excerpt.tokens_of(part),
+        "chunk_used": part[: excerpt.KEPT],
     }
     await run.transact("save", _saved, run.job, saved)
     return Outcome(category=found.category, subcategory=found.subcategory, confidence=found.confidence)
 
 
-async def _copied(connection: psycopg.AsyncConnection[Any], job: int) -> int | None:
-    rows = await run_on(connection, only(results.copy_known(job)))
+async def _known(connection: psycopg.AsyncConnection[Any], job: int, paper: Paper, *, reuse: bool) -> int | None:
+    """The execution whose result was taken over, if there was one; a job whose input is not its row's is refused."""
+    own = results.given(job, paper.document_id, sha=paper.sha256, blob=paper.blob)
+    if not await fetch(connection, own):
+        raise Reject(
+            f"input_mismatch: job {job} names another document than the execution has for it, or one that was removed. "
+            "Nothing was read. Start the execution again."
+        )
+    if not reuse:
+        return None
+    rows = await fetch(connection, results.copy_known(job))
     return rows[0] if rows else None
 
 
 async def _saved(connection: psycopg.AsyncConnection[Any], job: int, saved: dict[str, Any]) -> int:
-    clean = {name: value.replace("\0", "\ufffd") if isinstance(value, str) else value for name, value in saved.items()}
-    rows = await run_on(connection, only(results.save(job, clean)))
+    clean = {name: storable(value) if isinstance(value, str) else value for name, value in saved.items()}
+    rows = await fetch(connection, results.save(job, clean))
     if not rows:
         raise Reject("execution_gone: the execution of this document was removed; nothing is left to save it in.")
     return rows[0]
@@ -133,6 +146,11 @@ async def _read(paper: Paper, run: Run, extractor: Extractor, blobs: BlobStore) 
         raise Reject(f"document_missing: the file of {paper.code} was never sent. Send it, then try again.")
     try:
         async with local_file(blobs, paper.blob, paper.kind) as file:
+            if await hash_of(file) != paper.sha256:
+                raise Reject(
+                    f"content_changed: the file of {paper.code} is not the one that was received. Find out who changed "
+                    "it in the store, and send it again."
+                )
             return await _extracted(paper, run, extractor, file)
     except NotFound:
         raise Reject(
@@ -163,8 +181,17 @@ class Asking(Protocol):
         """What *function* gives."""
 
 
-async def judged(part: str, how: dict[str, Any], run: Asking, *, classifier: Classifier, chat: Chat | None) -> Finding:
-    """Of which kind *part* is, by the model that the configuration names."""
+async def judged(
+    part: str, how: dict[str, Any], run: Asking, *, hidden: int, classifier: Classifier, chat: Chat | None
+) -> Finding:
+    """Of which kind *part* is, by the model that the configuration names. That *hidden* characters, which nobody sees,
+    were left out of its document is said with what was found.
+    """
+    found = await _judged(part, how, run, classifier=classifier, chat=chat)
+    return replace(found, answer={**found.answer, HIDDEN: hidden}) if hidden else found
+
+
+async def _judged(part: str, how: dict[str, Any], run: Asking, *, classifier: Classifier, chat: Chat | None) -> Finding:
     labels = from_json(how["labels"])
     if how["model"] != LOCAL:
         if chat is None:
@@ -222,3 +249,6 @@ def _by_likeness(verdict: Verdict, model: str) -> Finding:
         quote=verdict.quote,
         answer=answer,
     )
+
+
+PIPELINES: tuple[Pipeline[Any, Any], ...] = (classify_document,)

@@ -9,18 +9,18 @@ from collections.abc import AsyncIterable
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-from retoma.app import Retoma
-from retoma.endings import Reject
-from retoma.pipelines.classification import reading, starting
-from retoma.pipelines.classification.handler import Finding, judged
-from retoma.pipelines.content import FileRefused, clean_name, kind_of
-from retoma.pipelines.files import LARGEST
-from retoma.pricing import cost
+from retoma.app.retoma import Retoma
+from retoma.model.endings import Reject
+from retoma.pipelines.classification import excerpt, execution
+from retoma.pipelines.classification.pipeline import Finding, judged
+from retoma.pipelines.files.content import FileRefused, clean_name, kind_of
+from retoma.pipelines.files.ingest import LARGEST
 from retoma.providers import Answer, Chat, Classifier, Extraction, Extractor, Prompt, ProviderError, Usage
 from retoma.providers.local.kinds import KINDS
-from retoma.scratch import named
+from retoma.system.tempfiles import named
+from retoma.values.escaping import spoken
 
 _READ_SECONDS = 60.0
 
@@ -34,7 +34,8 @@ class Trial:
     text_source: str
     text_tokens: int
     tokens: int
-    cost: Decimal
+    cost: Decimal | None
+    """None when nobody knows."""
     chunk_used: str
     model: str
 
@@ -45,11 +46,11 @@ class _Heard:
     def __init__(self, chat: Chat) -> None:
         self._chat = chat
         self.provider, self.model, self.account = chat.provider, chat.model, getattr(chat, "account", "")
-        self.usages: list[Usage] = []
+        self.usages: list[tuple[Usage, str]] = []
 
     async def chat(self, prompt: Prompt, *, timeout: float) -> Answer:
         answer = await self._chat.chat(prompt, timeout=timeout)
-        self.usages.append(answer.usage)
+        self.usages.append((answer.usage, answer.model))
         return answer
 
 
@@ -59,15 +60,17 @@ class _Outside:
     def __init__(self, app: Retoma) -> None:
         self._app = app
         self.tokens = 0
-        self.cost = Decimal(0)
+        self.cost: Decimal | None = Decimal(0)
 
     async def ask(self, name: str, chat: Chat, prompt: Prompt, /, *, into: Any, timeout: float) -> Any:
         heard = _Heard(chat)
         said = await self._app.ask(f"{name}/trial", heard, prompt, into=into, timeout=timeout, reuse=False)
-        known = {(each.provider, each.model): each for each in await self._app.prices()}
-        for usage in heard.usages:
+        asked = (chat.provider, prompt.model or chat.model)
+        tariff = await self._app.calls.tariff(*asked)
+        for usage, model in heard.usages:
             self.tokens += usage.input_tokens + usage.output_tokens
-            self.cost += cost(usage, known.get((chat.provider, prompt.model or chat.model)))
+            cost = tariff.cost(usage, model=model).amount
+            self.cost = None if self.cost is None or cost is None else self.cost + cost
         return said
 
     async def step(self, _name: str, function: Any, /, *args: Any) -> Any:
@@ -76,7 +79,7 @@ class _Outside:
 
 async def tried(app: Retoma, filename: str, content: AsyncIterable[bytes], prompt: str, **given: Any) -> Trial:
     """Read and classify *content*; raises FileRefused when the document is at fault."""
-    how = starting.frozen(app, prompt, **given)
+    how = execution.frozen(app, prompt, **given)
     name = clean_name(filename)
     with named() as copy:
         size = 0
@@ -87,27 +90,27 @@ async def tried(app: Retoma, filename: str, content: AsyncIterable[bytes], promp
             await asyncio.to_thread(copy.write, piece)
         await asyncio.to_thread(copy.flush)
         extraction, kind = await _read(app, Path(copy.name), name)
-    text = extraction.text.strip()
-    if len(text) < reading.SHORTEST:
-        why = f"{name} has {len(text)} characters of text, and {reading.SHORTEST} are needed."
+    text, hidden = spoken(extraction.text.strip())
+    if len(text) < excerpt.SHORTEST:
+        why = f"{name} has {len(text)} characters of text, and {excerpt.SHORTEST} are needed."
         raise FileRefused(why, code="text_too_short")
-    part = reading.cut(text, mode=how["mode"], position=how["position"], tokens=how["chunk_tokens"])
+    part = excerpt.cut(text, mode=how["mode"], position=how["position"], tokens=how["chunk_tokens"])
     outside = _Outside(app)
-    chat = app.front.known.get(Chat)
-    classifier = app.front.provider(Classifier)  # type: ignore[type-abstract]
+    chat = app.provider(Chat) if app.provides(Chat) else None
+    classifier = app.provider(Classifier)
     try:
-        found = await judged(part, how, outside, classifier=classifier, chat=cast("Chat | None", chat))
+        found = await judged(part, how, outside, hidden=hidden, classifier=classifier, chat=chat)
     except Reject as refused:
         code, _, why = refused.reason.partition(": ")
         raise FileRefused(why or code, code=code) from refused
     return Trial(
         filename=name,
         found=found,
-        text_source=reading.source_of(extraction, kind),
-        text_tokens=reading.tokens_of(text),
-        tokens=outside.tokens or reading.tokens_of(part),
+        text_source=excerpt.source_of(extraction, kind),
+        text_tokens=excerpt.tokens_of(text),
+        tokens=outside.tokens or excerpt.tokens_of(part),
         cost=outside.cost,
-        chunk_used=part[: reading.KEPT],
+        chunk_used=part[: excerpt.KEPT],
         model=how["model"],
     )
 
@@ -115,7 +118,7 @@ async def tried(app: Retoma, filename: str, content: AsyncIterable[bytes], promp
 async def _read(app: Retoma, path: Path, name: str) -> tuple[Extraction, str]:
     with path.open("rb") as file:
         kind = await asyncio.to_thread(kind_of, file, name, KINDS)
-    extractor = app.front.provider(Extractor)  # type: ignore[type-abstract]
+    extractor = app.provider(Extractor)
     try:
         return await extractor.extract(path, kind=kind, timeout=_READ_SECONDS), kind
     except ProviderError as error:

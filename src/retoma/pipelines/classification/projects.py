@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from retoma.pipelines.classification.model import Project
-from retoma.query import Query, load
+from retoma.store.query import Query, load
 
 SQL = load("retoma.pipelines.classification.queries", "projects.sql")
 

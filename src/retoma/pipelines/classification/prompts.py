@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from retoma.pipelines.classification.model import SavedPrompt
-from retoma.query import Query, load
+from retoma.store.query import Query, load
 
 SQL = load("retoma.pipelines.classification.queries", "prompts.sql")
 
@@ -46,6 +46,10 @@ def page(name: str | None = None) -> Query[SavedPrompt]:
 
 def archive(id: int) -> Query[int]:
     return Query(SQL["archive"], _id, {"id": id})
+
+
+def hold(id: int) -> Query[int]:
+    return Query(SQL["hold"], _id, {"id": id})
 
 
 def versions(id: int) -> Query[tuple[str, str, datetime]]:

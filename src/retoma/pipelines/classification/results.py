@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from retoma.pipelines.classification.model import Result
-from retoma.query import Query, array, load
+from retoma.store.query import Query, array, load
 
 SQL = load("retoma.pipelines.classification.queries", "results.sql")
 
@@ -23,6 +23,10 @@ def begin(batch_id: int, pairs: Sequence[tuple[int, int]]) -> Query[int]:
         "jobs": array([job for _, job in pairs]),
     }
     return Query(SQL["begin"], _first, params)
+
+
+def given(job_id: int, document_id: int, *, sha: str | None, blob: str | None) -> Query[int]:
+    return Query(SQL["given"], _first, {"job_id": job_id, "document_id": document_id, "sha": sha, "blob": blob})
 
 
 def copy_known(job_id: int) -> Query[int]:

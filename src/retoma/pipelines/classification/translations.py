@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from retoma.batch import BatchState
-from retoma.model import JobState
+from retoma.model.batch import BatchState
+from retoma.model.job import JobState
 
 DOCUMENTS = {
     JobState.QUEUED: "PENDENTE",

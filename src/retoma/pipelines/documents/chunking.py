@@ -8,15 +8,21 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from retoma.pipelines.documents.nouns import Chunk
+from retoma.isolate import isolated
+from retoma.pipelines.documents.model import Chunk
 from retoma.providers import Extraction
 from retoma.providers.local.headings import read_title
+from retoma.providers.local.limits import READ_MEGABYTES
 
 MOST_TOKENS = 2_000
 OVERLAP_TOKENS = 200
 CHARACTERS_PER_TOKEN = 3
 """An estimate on the safe side: a token of Portuguese or English prose has three to five letters, by every tokenizer
 we know, so what we count as 2,000 is not more anywhere."""
+
+SECONDS = 60.0
+"""For a text of the largest size ten times what it takes. It is cut in the child in which documents are read: what is
+wrong with our patterns, or with a text, ends there."""
 
 _WORD = "primeir|segund|terceir|quart|quint|sext|s[ée]tim|oitav|non|d[ée]cim|vig[ée]sim|trig[ée]sim|[úu]nic"
 _ORDINAL = (
@@ -55,6 +61,7 @@ def tokens(text: str) -> int:
     return math.ceil(len(text) / CHARACTERS_PER_TOKEN)
 
 
+@isolated(seconds=SECONDS, megabytes=READ_MEGABYTES)
 def cut(extraction: Extraction) -> list[Chunk]:
     """The text of *extraction* in chunks of at most 2,000 tokens, none over a heading; a section that is longer is cut
     into several, and each of them begins with the last 200 tokens of the one before it.

@@ -12,18 +12,18 @@ from uuid import UUID
 
 import click
 
-from retoma.cli import door, show
+from retoma.cli import acting, context, output
 
 if TYPE_CHECKING:
     from retoma.pipelines.documents.library import Documents
-    from retoma.pipelines.documents.nouns import Document, Found, Processing
+    from retoma.pipelines.documents.model import Document, Found, Processing
 
 T = TypeVar("T")
 
 SOME_REFUSED = 8
 _EVERY = 0.5  # seconds between two looks of --wait
 
-_DOCUMENT: show.Columns[Document] = {
+_DOCUMENT: output.Columns[Document] = {
     "id": lambda document: document.id,
     "status": lambda document: document.status,
     "filename": lambda document: document.filename,
@@ -41,7 +41,7 @@ def _pages(found: Found) -> str:
     return str(first) if first == last else f"{first}–{last}"
 
 
-_FOUND: show.Columns[Found] = {
+_FOUND: output.Columns[Found] = {
     "score": lambda found: f"{found.score:.4f}",
     "by": lambda found: found.how,
     "id": lambda found: found.document_id,
@@ -63,39 +63,39 @@ _id = click.argument("id", type=click.UUID)
 @documents.command()
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE…")
 @click.option("--wait", is_flag=True, help="Come back when all of them are done.")
-@door.app_option
+@context.app_option
 def ingest(files: tuple[Path, ...], reference: str | None, *, wait: bool) -> None:
     """Send files. A worker reads, cuts, embeds and stores them; what is there already is not sent twice.
 
     One line per file: id, status, file, and the document it is equal to. Exit code 8 when some were refused (or, with
     --wait, failed).
     """
-    refused, failed = _ask(reference, lambda library: _ingest(library, files, wait=wait))
+    refused, failed = _change(reference, None, lambda library: _ingest(library, files, wait=wait), files=len(files))
     if refused or failed:
         taken = len(files) - refused
-        show.talk(f"{taken} of {len(files)} files were taken" + (f", {failed} of them failed." if wait else "."))
+        output.talk(f"{taken} of {len(files)} files were taken" + (f", {failed} of them failed." if wait else "."))
     click.get_current_context().exit(SOME_REFUSED if refused or failed else 0)
 
 
 async def _ingest(library: Documents, files: Sequence[Path], *, wait: bool) -> tuple[int, int]:
     """How many files were refused, and how many of the others failed."""
-    from retoma.pipelines.files import FileRefused, read_from
+    from retoma.pipelines.files.ingest import FileRefused, read_from
 
     refused, taken = 0, {}
     for path in files:
         try:
             received = await library.receive(path.name, read_from(path))
         except FileRefused as error:
-            show.talk(f"{path}: {error.code}: {error.message} {error.next}".rstrip())
+            output.talk(f"{path}: {error.code}: {error.message} {error.next}".rstrip())
             refused += 1
         except OSError as error:
-            show.talk(f"{path}: it cannot be read: {error.strerror}.")
+            output.talk(f"{path}: it cannot be read: {error.strerror}.")
             refused += 1
         else:
             equal = f"\tequal to {received.duplicate_of}" if received.duplicate_of else ""
             taken[received.document.id] = f"{path}{equal}"
             if not wait:
-                click.echo(f"{received.document.id}\t{received.document.status}\t{path}{equal}")
+                output.say(f"{received.document.id}\t{received.document.status}\t{path}{equal}")
     return refused, await _follow(library, taken) if wait else 0
 
 
@@ -107,12 +107,12 @@ async def _follow(library: Documents, taken: dict[UUID, str]) -> int:
         gone = waiting.keys() - {each.document_id for each in now}
         for each in now:
             if each.ended:
-                click.echo(f"{each.document_id}\t{each.status}\t{waiting.pop(each.document_id)}")
+                output.say(f"{each.document_id}\t{each.status}\t{waiting.pop(each.document_id)}")
                 if each.status == "FAILED":
                     failed += 1
-                    show.talk(f"  {each.error_log}")
+                    output.talk(f"  {each.error_log}")
         for id in gone:
-            show.talk(f"{waiting.pop(id)} was removed.")
+            output.talk(f"{waiting.pop(id)} was removed.")
         if waiting:
             await _pause(_EVERY)
     return failed
@@ -126,37 +126,37 @@ async def _pause(seconds: float) -> None:
 @click.option("--search", metavar="TEXT", help="Only those with this in their names.")
 @click.option("--status", type=click.Choice(["PENDING", "PROCESSING", "COMPLETED", "FAILED"], case_sensitive=False))
 @click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True)
-@show.as_json
+@output.as_json
 def list_them(search: str | None, status: str | None, limit: int, *, as_json: bool) -> None:
     """List documents, the newest first."""
 
     async def asked(library: Documents) -> list[Document]:
         return await library.page(search=search, status=status and status.upper(), limit=limit)
 
-    found = _ask(None, asked)
+    found = _look(None, None, asked)
     if as_json:
-        show.print_json(found)
+        output.print_json(found)
     else:
-        show.table(found, _DOCUMENT, nothing="There is no such document. 'retoma documents ingest FILE' sends one.")
+        output.table(found, _DOCUMENT, nothing="There is no such document. 'retoma documents ingest FILE' sends one.")
 
 
 @documents.command()
 @click.argument("text")
 @click.option("--limit", type=click.IntRange(min=1, max=100), default=10, show_default=True)
-@door.app_option
-@show.as_json
+@context.app_option
+@output.as_json
 def search(text: str, limit: int, reference: str | None, *, as_json: bool) -> None:
     """Find what documents say, by what it means and by its words."""
-    found = _ask(reference, lambda library: library.search(text, limit=limit))
+    found = _look(reference, None, lambda library: library.search(text, limit=limit))
     if as_json:
-        show.print_json(found)
+        output.print_json(found)
     else:
-        show.table(found, _FOUND, nothing="Nothing was found.")
+        output.table(found, _FOUND, nothing="Nothing was found.")
 
 
 @documents.command("show")
 @_id
-@show.as_json
+@output.as_json
 def show_one(id: UUID, *, as_json: bool) -> None:
     """Show a document: how far it is, its fields, its tables, and its text in pieces."""
 
@@ -170,31 +170,31 @@ def show_one(id: UUID, *, as_json: bool) -> None:
             "chunks": await library.chunks(id),
         }
 
-    found = _ask(None, asked)
+    found = _look(None, id, asked)
     if as_json:
-        show.print_json(found)
+        output.print_json(found)
         return
     document, *_ = found.values()
-    told = show.plain(document)
+    told = output.plain(document)
     counted = {name: len(rows) for name, rows in list(found.items())[2:] if isinstance(rows, list)}
-    show.fields(told | counted)
-    for field in show.plain(found["fields"]):
-        click.echo(f"{field['name']}\t{field['value']}\t{field['confidence']:.2f}")
+    output.fields(told | counted)
+    for field in output.plain(found["fields"]):
+        output.say(f"{field['name']}\t{field['value']}\t{field['confidence']:.2f}")
 
 
 @documents.command()
 @_id
-@door.app_option
+@context.app_option
 def reprocess(id: UUID, reference: str | None) -> None:
     """Process a document again. After a failure its finished steps are kept; else all is done anew and replaced."""
-    now = _ask(reference, lambda library: library.reprocess(id))
-    click.echo(f"{now.document_id}\t{now.status}")
+    now = _change(reference, id, lambda library: library.reprocess(id))
+    output.say(f"{now.document_id}\t{now.status}")
 
 
 @documents.command()
 @_id
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@door.app_option
+@context.app_option
 def remove(id: UUID, reference: str | None, *, yes: bool) -> None:
     """Take a document away for good, with its file and all that was read from it."""
     from retoma.errors import ConfigurationError, NotFound
@@ -205,13 +205,24 @@ def remove(id: UUID, reference: str | None, *, yes: bool) -> None:
         )
     if not yes:
         click.confirm(f"Remove document {id} for good?", abort=True, err=True)
-    if not _ask(reference, lambda library: library.remove(id)):
+    if not _change(reference, id, lambda library: library.remove(id)):
         raise NotFound(f"There is no document {id}.", next="'retoma documents list' shows those that are there.")
-    click.echo(f"{id}\tremoved")
+    output.say(f"{id}\tremoved")
 
 
-def _ask(reference: str | None, question: Callable[[Documents], Awaitable[T]]) -> T:
+def _look(reference: str | None, id: UUID | None, question: Callable[[Documents], Awaitable[T]]) -> T:
     """The answer to *question*, put to the program's own app: it knows where files are kept and who embeds."""
     from retoma.pipelines.documents.library import Documents
 
-    return door.ask_program(reference, lambda app: question(Documents(app)))
+    return context.ask_program(reference, lambda app: acting.shown(app, "document", id, question(Documents(app))))
+
+
+def _change(
+    reference: str | None, id: UUID | None, question: Callable[[Documents], Awaitable[T]], **noted: object
+) -> T:
+    """The same for what changes documents, or the one of that *id*."""
+    from retoma.pipelines.documents.library import Documents
+
+    return context.ask_program(
+        reference, lambda app: acting.beside(app, "document", id, question(Documents(app)), noted=noted)
+    )

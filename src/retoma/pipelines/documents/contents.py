@@ -9,9 +9,9 @@ from uuid import UUID
 
 import orjson
 
-from retoma.pipelines.documents.nouns import Chunk
+from retoma.pipelines.documents.model import Chunk
 from retoma.providers import Field, Table
-from retoma.query import Query, load
+from retoma.store.query import Query, load
 
 SQL = load("retoma.pipelines.documents.queries", "contents.sql")
 
@@ -57,5 +57,5 @@ def tables(id: UUID) -> Query[Table]:
     return Query(SQL["tables"], _table, {"id": id})
 
 
-def chunks(id: UUID) -> Query[Chunk]:
-    return Query(SQL["chunks"], Chunk, {"id": id})
+def chunks(id: UUID, *, after: int = -1, limit: int | None = None) -> Query[Chunk]:
+    return Query(SQL["chunks"], Chunk, {"id": id, "after": after, "limit": limit})

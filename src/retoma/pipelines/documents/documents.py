@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from uuid import UUID
 
-from retoma.pipelines.documents.nouns import Arrival, Document, NewDocument, Processing
-from retoma.query import Query, load
+from retoma.pipelines.documents.model import Arrival, Document, NewDocument, Processing
+from retoma.store.query import Query, load
 
 SQL = load("retoma.pipelines.documents.queries", "documents.sql")
+
+AT_MOST = 10_000
+"""How many documents one look for a page goes through."""
 
 
 def _id(id: UUID) -> UUID:
@@ -50,9 +53,15 @@ def by_content(sha256: str) -> Query[Document]:
     return Query(SQL["by_content"], Document, {"content": sha256})
 
 
-def page(*, search: str | None, status: str | None, before: int | None, limit: int) -> Query[Document]:
-    params = {"search": search, "status": status, "before": before, "limit": limit}
+def page(
+    *, search: str | None, status: str | None, before: int | None, limit: int, look: int = AT_MOST
+) -> Query[Document]:
+    params = {"search": search, "status": status, "before": before, "limit": limit, "look": look}
     return Query(SQL["page"], Document, params)
+
+
+def stop(before: int | None, *, look: int = AT_MOST) -> Query[int]:
+    return Query(SQL["stop"], int, {"before": before, "look": look})
 
 
 def statuses(ids: Sequence[UUID]) -> Query[Processing]:
@@ -63,8 +72,16 @@ def hold(id: UUID) -> Query[NewDocument]:
     return Query(SQL["hold"], NewDocument, {"id": id})
 
 
-def finish(id: UUID, *, page_count: int, reader: str, attempts: int) -> Query[UUID]:
-    params = {"id": id, "page_count": page_count, "reader": reader, "attempts": attempts}
+def finish(document: NewDocument, job: int, *, page_count: int, reader: str, attempts: int) -> Query[UUID]:
+    params = {
+        "id": document.id,
+        "job": job,
+        "content": document.sha256,
+        "blob": document.blob,
+        "page_count": page_count,
+        "reader": reader,
+        "attempts": attempts,
+    }
     return Query(SQL["finish"], _id, params)
 
 

@@ -6,7 +6,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
+from retoma.isolate import isolated
+from retoma.pipelines.documents.chunking import SECONDS
 from retoma.providers import Extraction, Field
+from retoma.providers.local.limits import READ_MEGABYTES
 
 MOST = 200
 CERTAIN_OF_TABLE = 0.75
@@ -17,7 +20,7 @@ LESS_BY_OCR = 0.8
 # What parts words is never part of one, so that no line can be read in many ways: somebody would send that line.
 _LINE = re.compile(
     r"^[ \t*•–-]*(?P<name>[A-ZÀ-Ý][^\W_]*(?:[ ./()°&'-]{1,3}[^\W_]+){0,6}[ )°.]{0,2})"
-    r"[ \t]*:[ \t]+(?P<value>\S.*?)[ \t]*$",
+    r"[ \t]*:[ \t]++(?P<value>\S.*)$",
     re.MULTILINE,
 )
 _LONGEST_NAME = 60
@@ -25,6 +28,7 @@ _LONGEST_VALUE = 500
 _COLUMNS = 2
 
 
+@isolated(seconds=SECONDS, megabytes=READ_MEGABYTES)
 def find_fields(extraction: Extraction) -> list[Field]:
     """At most 200 fields, in the order of their pages; what the reader itself found wins over what we make out."""
     found: dict[tuple[str, str], Field] = {}

@@ -5,19 +5,20 @@ from __future__ import annotations
 from fastapi import Request
 
 from retoma.errors import RetomaError
-from retoma.pipelines.content import clean_name
+from retoma.pipelines.documents import schemas as shapes
 from retoma.pipelines.documents.library import Documents
-from retoma.pipelines.files import FileRefused, StoreDown, StoreFull
-from retoma.web import document_shapes as shapes
-from retoma.web import problems
+from retoma.pipelines.files.content import clean_name
+from retoma.pipelines.files.ingest import FileRefused, StoreDown, StoreFull
+from retoma.web.api.schemas.responses import Fault
+from retoma.web.http import errors
+from retoma.web.http.audit import told_of
+from retoma.web.http.auth import Visit
+from retoma.web.http.errors import Refusal
+from retoma.web.http.multipart import Upload
+from retoma.web.http.quotas import quotas_of, submitted
 from retoma.web.pages import language_for, prefers_page
-from retoma.web.problems import Refusal
-from retoma.web.shapes import Fault
-from retoma.web.uploads import Upload
-from retoma.web.visits import Visit
 from retoma.web.words import language_of
 
-PROBLEM = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
 BODY = {
     "requestBody": {
         "required": True,
@@ -26,7 +27,15 @@ BODY = {
             "multipart/form-data": {
                 "schema": {
                     "type": "object",
-                    "properties": {"files": {"type": "array", "items": {"type": "string", "format": "binary"}}},
+                    "properties": {
+                        "files": {
+                            "type": "array",
+                            "items": {"type": "string", "format": "binary"},
+                            "minItems": 1,
+                            "description": "The files.",
+                        }
+                    },
+                    "required": ["files"],
                 }
             }
         },
@@ -40,9 +49,14 @@ async def received(library: Documents, visit: Visit, request: Request) -> shapes
     became: list[shapes.SentFile] = []
     refusals: list[Refusal] = []
     async for filename, content in Upload(request).files():
+        await quotas_of(request).make_room(visit, 1)
         try:
             got = await library.receive(
-                filename, content, uploaded_by=visit.caller, correlation_id=visit.correlation_id
+                filename,
+                content,
+                uploaded_by=visit.caller,
+                correlation_id=visit.correlation_id,
+                entry=visit.entry,
             )
         except (FileRefused, StoreDown, StoreFull) as error:
             refusal = _refusal(error)
@@ -50,6 +64,10 @@ async def received(library: Documents, visit: Visit, request: Request) -> shapes
             became.append(shapes.SentFile(filename=clean_name(filename), error=_problem(request, refusal)))
             continue
         document = got.document
+        if got.duplicate_of is None:
+            told_of(visit, document.id)
+            if document.job_id is not None:
+                await submitted(request, "job", [document.job_id])
         taken = shapes.SentFile(
             id=document.id,
             filename=document.filename,
@@ -73,10 +91,9 @@ def _language(request: Request) -> str:
 
 
 def _refusal(error: RetomaError) -> Refusal:
-    said = f"{error.message} {error.next}".strip()
     match error:
         case FileRefused(code=code, limit=limit):
-            return Refusal(code, said=said, limit=limit, megabytes=(limit or 0) // 1_000_000)
+            return Refusal(code, said=error.message, next=error.next, limit=limit, megabytes=(limit or 0) // 1_000_000)
         case StoreFull():
             return Refusal("store_full")  # where we keep things is nobody's business outside
         case _:
@@ -84,7 +101,7 @@ def _refusal(error: RetomaError) -> Refusal:
 
 
 def _problem(request: Request, refusal: Refusal) -> shapes.FileProblem:
-    problem, _ = problems.explained(request, refusal, _language(request))
+    problem, _ = errors.explained(request, refusal, _language(request))
     return shapes.FileProblem(code=problem.code, detail=problem.detail)
 
 
@@ -96,5 +113,5 @@ def _of_all(refusals: list[Refusal], became: list[shapes.SentFile]) -> Refusal:
         for each in became
         if each.error is not None
     ]
-    first.faults = faults
+    first.faults, first.translated = faults, True
     return first

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TYPE_CHECKING
 from uuid import UUID
 
-from retoma.pipelines.files import File
+if TYPE_CHECKING:
+    from retoma.access.audit import Entry
+from retoma.model.ids import JobId
+from retoma.pipelines.files.ingest import File
 
 KINDS = ("pdf", "docx", "xlsx", "pptx", "html", "csv", "txt", "png", "jpg", "tiff")
 """What may be sent, by content."""
@@ -21,6 +25,8 @@ class Arrival:
     file: File
     uploaded_by: str | None
     correlation_id: str | None
+    entry: Entry | None = None
+    """What the audit says of it, written with the document."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +55,7 @@ class Document:
     blob: str
     page_count: int | None
     reader: str | None
-    job_id: int | None
+    job_id: JobId | None
     uploaded_by: str | None
     correlation_id: str | None
     status: str
@@ -64,7 +70,7 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Processing:
-    """How far a document is, in the words of the queue document."""
+    """How far a document is, in the words that programs outside know."""
 
     id: UUID
     document_id: UUID
@@ -75,7 +81,7 @@ class Processing:
     started_at: datetime | None
     completed_at: datetime | None
     updated_at: datetime
-    job_id: int | None
+    job_id: JobId | None
 
     @property
     def ended(self) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -10,20 +11,20 @@ from typing import Any
 
 import psycopg
 
-from retoma.commands import only
-from retoma.endings import Reject, Skip
+from retoma.app.fetch import fetch
 from retoma.errors import NotFound
-from retoma.join import run_on
-from retoma.pipeline import pipeline
+from retoma.model.endings import Reject, Skip
+from retoma.model.retry import Retry
 from retoma.pipelines.documents import contents, documents
-from retoma.pipelines.documents.cutting import cut
-from retoma.pipelines.documents.naming import find_fields
-from retoma.pipelines.documents.nouns import Chunk, NewDocument
-from retoma.pipelines.files import local_file
+from retoma.pipelines.documents.chunking import cut
+from retoma.pipelines.documents.fields import find_fields
+from retoma.pipelines.documents.model import Chunk, NewDocument
+from retoma.pipelines.files.ingest import hash_of, local_file
 from retoma.providers import BlobStore, Embedder, Extraction, Extractor, Field, ProviderError
-from retoma.providers.later import Pending, Submitter
-from retoma.retry import Retry
-from retoma.run import Run
+from retoma.providers.deferred import Pending, Submitter
+from retoma.providers.local.errors import ContentChanged
+from retoma.run.pipeline import Pipeline, pipeline
+from retoma.run.run import Run
 
 Connection = psycopg.AsyncConnection[Any]
 
@@ -44,7 +45,7 @@ class Processed:
     tables: int
 
 
-@pipeline("documents", timeout=120.0, retry=Retry(attempts=3, wait=5.0, factor=2.0))
+@pipeline("documents", internal=True, timeout=120.0, retry=Retry(attempts=3, wait=5.0, factor=2.0))
 async def process(
     document: NewDocument, run: Run, *, extractor: Extractor, embedder: Embedder, blobs: BlobStore
 ) -> Processed:
@@ -66,14 +67,16 @@ async def process(
         raise Reject(_why(document, error)) from error
 
     async def store(connection: Connection) -> Processed:
-        return await _store(connection, document, run.attempt, extraction, fields, chunks, vectors, embedder)
+        await _own(connection, document, run, extraction)
+        return await _store(connection, document, extraction, fields, chunks, vectors, embedder)
 
     return await run.transact("store", store)
 
 
 async def _read(document: NewDocument, run: Run, extractor: Extractor, blobs: BlobStore) -> Extraction:
     """What the document says; its file is only fetched when it has to be read."""
-    stored = _Submitting(extractor, blobs) if isinstance(extractor, Submitter) else _Stored(extractor, blobs)
+    kind = _Submitting if isinstance(extractor, Submitter) else _Stored
+    stored = kind(extractor, blobs, document)
     extraction = await run.extract("extract", stored, Path(document.blob), kind=document.kind, sha256=document.sha256)
     if not extraction.text.strip():
         raise Reject(_no_text(document, extraction.reader))
@@ -83,9 +86,10 @@ async def _read(document: NewDocument, run: Run, extractor: Extractor, blobs: Bl
 class _Stored:
     """An extractor that reads from the blob store."""
 
-    def __init__(self, extractor: Extractor, blobs: BlobStore) -> None:
+    def __init__(self, extractor: Extractor, blobs: BlobStore, document: NewDocument) -> None:
         self._extractor = extractor
         self._blobs = blobs
+        self._document = document
         self.provider = extractor.provider
 
     def __getattr__(self, name: str) -> Any:
@@ -94,8 +98,19 @@ class _Stored:
 
     async def extract(self, file: Path, *, kind: str, timeout: float) -> Extraction:
         """What the blob of that name says."""
-        async with local_file(self._blobs, str(file), kind) as path:
+        async with self._fetched(file, kind) as path:
             return await self._extractor.extract(path, kind=kind, timeout=timeout)
+
+    @asynccontextmanager
+    async def _fetched(self, file: Path, kind: str) -> AsyncIterator[Path]:
+        """The blob as a file; its content is the one that was received, or it is not read."""
+        async with local_file(self._blobs, str(file), kind) as path:
+            if await hash_of(path) != self._document.sha256:
+                raise ContentChanged(
+                    f"The content of {file.name} is not the one that was received.",
+                    next="Find out who changed it in the store; remove the document and send it again.",
+                )
+            yield path
 
 
 class _Submitting(_Stored):
@@ -110,7 +125,7 @@ class _Submitting(_Stored):
 
     async def submit(self, file: Path, *, kind: str, timeout: float) -> str:
         """Hand in the blob of that name."""
-        async with local_file(self._blobs, str(file), kind) as path:
+        async with self._fetched(file, kind) as path:
             return await self._extractor.submit(path, kind=kind, timeout=timeout)
 
     async def look(self, operation: str, *, timeout: float) -> Extraction | Pending:
@@ -128,30 +143,40 @@ async def _embed(run: Run, embedder: Embedder, chunks: Sequence[Chunk]) -> list[
     return list(chain.from_iterable(vectors))
 
 
+async def _own(connection: Connection, document: NewDocument, run: Run, extraction: Extraction) -> None:
+    """Lock the document's row and note that it was read; end here when it is not there, or is not this job's."""
+    pages = len(extraction.pages)
+    done = documents.finish(document, run.job, page_count=pages, reader=extraction.reader, attempts=run.attempt)
+    if await fetch(connection, done):
+        return
+    if await fetch(connection, documents.hold(document.id)):
+        raise Reject(
+            f"input_mismatch: job {run.job} is not the one that processes document {document.id}, or names another "
+            "file than the document has. Nothing was changed. Send the document, or ask for it to be processed again."
+        )
+    raise Skip("the document was removed while it was processed")
+
+
 async def _store(
     connection: Connection,
     document: NewDocument,
-    attempt: int,
     extraction: Extraction,
     fields: Sequence[Field],
     chunks: Sequence[Chunk],
     vectors: Sequence[Sequence[float]],
     embedder: Embedder,
 ) -> Processed:
-    """Replace what was there; the document's row is locked first."""
-    pages = len(extraction.pages)
-    done = documents.finish(document.id, page_count=pages, reader=extraction.reader, attempts=attempt)
-    if not await run_on(connection, only(done)):
-        raise Skip("the document was removed while it was processed")
-    await run_on(connection, only(contents.clear(document.id)))
-    await run_on(connection, only(contents.put_fields(document.id, fields)))
-    await run_on(connection, only(contents.put_tables(document.id, extraction.tables)))
+    """Replace what was there; the document's row is locked by now."""
+    await fetch(connection, contents.clear(document.id))
+    await fetch(connection, contents.put_fields(document.id, fields))
+    await fetch(connection, contents.put_tables(document.id, extraction.tables))
     for start in range(0, len(chunks), _STORED_AT_ONCE):
         some = slice(start, start + _STORED_AT_ONCE)
         put = contents.put_chunks(
             document.id, chunks[some], vectors[some], provider=embedder.provider, model=embedder.model
         )
-        await run_on(connection, only(put))
+        await fetch(connection, put)
+    pages = len(extraction.pages)
     return Processed(pages=pages, chunks=len(chunks), fields=len(fields), tables=len(extraction.tables))
 
 
@@ -168,3 +193,6 @@ def _no_text(document: NewDocument, reader: str) -> str:
         f"{_NO_TEXT}: {document.filename} was read by {reader}, and there is no text in it. "
         "If a person can read something in it, print it to a PDF and send that."
     )
+
+
+PIPELINES: tuple[Pipeline[Any, Any], ...] = (process,)

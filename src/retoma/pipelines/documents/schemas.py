@@ -7,8 +7,8 @@ from uuid import UUID
 
 from pydantic import BeforeValidator, Field
 
-from retoma.web.asked import Text
-from retoma.web.shapes import Shape, Time
+from retoma.web.api.schemas.requests import Flag, Text, Wanted
+from retoma.web.api.schemas.responses import Schema, Time
 
 Status = Literal["PENDING", "PROCESSING", "COMPLETED", "FAILED"]
 
@@ -21,7 +21,7 @@ def _separate(given: Any) -> Any:
     return [part for each in given for part in str(each).split(",") if part] if isinstance(given, list) else given
 
 
-class DocumentFilter(Shape):
+class DocumentFilter(Wanted):
     """Which documents, and how many of them at a time; *search* looks in their names."""
 
     search: Annotated[str, Field(max_length=200)] = ""
@@ -30,33 +30,40 @@ class DocumentFilter(Shape):
     limit: Annotated[int, Field(ge=1, le=200)] = 20
 
 
-class StatusFilter(Shape):
+class StatusFilter(Wanted):
     """Whose status: ids, with commas between them or one by one."""
 
     ids: Annotated[list[UUID], BeforeValidator(_separate), Field(min_length=1, max_length=200)]
 
 
-class Question(Shape):
+class Question(Wanted):
     """What is looked for, in anybody's words."""
 
     q: Annotated[str, Field(min_length=1, max_length=1000)]
     limit: Annotated[int, Field(ge=1, le=50)] = 10
 
 
-class FileChoice(Shape):
+class ChunkFilter(Wanted):
+    """How many chunks at a time."""
+
+    cursor: Text | None = None
+    limit: Annotated[int, Field(ge=1, le=200)] = 50
+
+
+class FileChoice(Wanted):
     """*inline* lets a browser show a PDF, PNG or JPEG instead of saving it."""
 
-    inline: bool = False
+    inline: Flag = False
 
 
-class FileProblem(Shape):
+class FileProblem(Schema):
     """Why a file was not taken; *code* never changes, *detail* follows Accept-Language."""
 
     code: str
     detail: str
 
 
-class SentFile(Shape):
+class SentFile(Schema):
     """What became of one file: a document with its status, or an error. *duplicate_of* is there when the same content
     had been sent before: it is the document that this one would have become.
     """
@@ -69,13 +76,13 @@ class SentFile(Shape):
     error: FileProblem | None = None
 
 
-class Sent(Shape):
+class Sent(Schema):
     """What became of each file, in the order they were sent."""
 
     documents: list[SentFile]
 
 
-class Processing(Shape):
+class Processing(Schema):
     """How far a document is."""
 
     content = ("error_log",)
@@ -92,13 +99,13 @@ class Processing(Shape):
     error_log: str | None = None
 
 
-class Processings(Shape):
+class Processings(Schema):
     """How far several documents are, in the order asked for; those that are not there are left out."""
 
     documents: list[Processing]
 
 
-class Document(Shape):
+class Document(Schema):
     """A file that somebody sent, with the state of its processing."""
 
     content: ClassVar[tuple[str, ...]] = ("error",)
@@ -122,14 +129,14 @@ class Document(Shape):
     error: str | None = None
 
 
-class Documents(Shape):
+class Documents(Schema):
     """A page of documents, the newest first; *next* is the cursor of the page that follows."""
 
     documents: list[Document]
     next: str | None
 
 
-class DocumentField(Shape):
+class DocumentField(Schema):
     """Something a document says under a name, and how sure that is, from 0 to 1."""
 
     name: str
@@ -138,14 +145,14 @@ class DocumentField(Shape):
     page: int | None
 
 
-class DocumentTable(Shape):
+class DocumentTable(Schema):
     """A table of a document, row by row."""
 
     rows: list[list[str]]
     page: int | None
 
 
-class Chunk(Shape):
+class Chunk(Schema):
     """A piece of a document's text, and where it stands."""
 
     place: int
@@ -157,7 +164,7 @@ class Chunk(Shape):
     token_count: int
 
 
-class Step(Shape):
+class DocumentStep(Schema):
     """A step that is done, and how long it took."""
 
     name: str
@@ -170,13 +177,21 @@ class WholeDocument(Document):
 
     content = ("error", "fields", "tables", "chunks")
 
-    steps: list[Step]
+    steps: list[DocumentStep]
     fields: list[DocumentField] = Field(default_factory=list)
     tables: list[DocumentTable] = Field(default_factory=list)
     chunks: list[Chunk] = Field(default_factory=list)
+    chunks_next: str | None = None
 
 
-class Found(Shape):
+class Chunks(Schema):
+    """A page of the pieces of a document's text, in order; *next* is the cursor of the page that follows."""
+
+    chunks: list[Chunk]
+    next: str | None
+
+
+class Found(Schema):
     """A piece that answers a search: found by its meaning, by its words, or by both."""
 
     document_id: UUID
@@ -191,7 +206,7 @@ class Found(Shape):
     how: Literal["meaning", "words", "both"]
 
 
-class Findings(Shape):
+class Findings(Schema):
     """What was found, best first."""
 
     found: list[Found]

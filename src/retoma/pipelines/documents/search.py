@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from retoma.app import Retoma
-from retoma.commands import only
+from retoma.app.fetch import fetch
+from retoma.app.retoma import Retoma
 from retoma.errors import ConfigurationError
-from retoma.join import run_on
-from retoma.pipelines.documents import finding
-from retoma.pipelines.documents.finding import NOWHERE, Packed, Place
-from retoma.pipelines.documents.nouns import Found
+from retoma.pipelines.documents import search_queries
+from retoma.pipelines.documents.model import Found
+from retoma.pipelines.documents.search_queries import NOWHERE, Packed, Place
 from retoma.pipelines.vectors import INDEXED, Extension, fused, look_further, nearest, pgvector
 from retoma.providers import Embedder, ProviderError
 
@@ -28,10 +27,12 @@ async def search(app: Retoma, text: str, *, limit: int) -> list[Found]:
     if not text:
         return []
     candidates = max(limit * 3, _LEAST)
-    by_words = await app.fetch(finding.by_words(text, limit=candidates))
+    by_words = await app.fetch(search_queries.by_words(text, limit=candidates))
     by_meaning = await _by_meaning(app, text, candidates)
     best = fused(by_meaning, by_words)[:limit]
-    told = {Place(*each[:2]): each for each in await app.fetch(finding.shown(text, [place for place, _ in best]))}
+    told = {
+        Place(*each[:2]): each for each in await app.fetch(search_queries.shown(text, [place for place, _ in best]))
+    }
     meant, said = set(by_meaning), set(by_words)
     return [
         Found(*told[place], score=score, how=_how(place, meant, said))
@@ -48,7 +49,7 @@ def _how(place: Place, meant: set[Place], said: set[Place]) -> str:
 
 async def _by_meaning(app: Retoma, text: str, limit: int) -> list[Place]:
     """The chunks nearest in meaning; none when nobody can say what *text* means."""
-    embedder: Embedder = app.front.provider(Embedder)  # type: ignore[type-abstract]
+    embedder: Embedder = app.provider(Embedder)
     try:
         (vector,) = await app.embed("search", embedder, [text], timeout=_SECONDS)
     except ProviderError:
@@ -62,12 +63,12 @@ async def by_index(
     app: Retoma, vector: Sequence[float], embedder: Embedder, limit: int, extension: Extension
 ) -> list[Place]:
     """The nearest chunks, by the database's own index."""
-    ask = finding.near if embedder.dimensions == INDEXED[0] else finding.near_wide
+    ask = search_queries.near if embedder.dimensions == INDEXED[0] else search_queries.near_wide
     async with app.transaction() as connection:
         if extension.looks_further:
-            await run_on(connection, only(look_further()))
+            await fetch(connection, look_further())
         query = ask(vector, provider=embedder.provider, model=embedder.model, limit=limit)
-        return await run_on(connection, only(query))
+        return await fetch(connection, query)
 
 
 async def one_by_one(app: Retoma, vector: Sequence[float], embedder: Embedder, limit: int) -> list[Place]:
@@ -75,7 +76,7 @@ async def one_by_one(app: Retoma, vector: Sequence[float], embedder: Embedder, l
     best: list[tuple[Place, float]] = []
     after = NOWHERE
     while packed := await app.fetch(
-        finding.vectors(
+        search_queries.vectors(
             provider=embedder.provider,
             model=embedder.model,
             dimensions=embedder.dimensions,

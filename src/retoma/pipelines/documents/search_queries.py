@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 from uuid import UUID
 
-from retoma.query import Query, load
+from retoma.store.query import Query, load
 
-SQL = load("retoma.pipelines.documents.queries", "finding.sql")
+SQL = load("retoma.pipelines.documents.queries", "search_queries.sql")
 
 
 class Place(NamedTuple):

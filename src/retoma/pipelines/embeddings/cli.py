@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from retoma.cli import door, show
+from retoma.cli import acting, context, output
 
 if TYPE_CHECKING:
+    from retoma.app.retoma import Retoma
     from retoma.pipelines.embeddings.library import Added, Embeddings, Hit, NewText, Version
 
 T = TypeVar("T")
 
 _AT_A_TIME = 500
 
-_ADDED: show.Columns[Added] = {
+_ADDED: output.Columns[Added] = {
     "source type": lambda added: added.source_type,
     "source id": lambda added: added.source_id,
     "version": lambda added: added.version,
@@ -27,13 +28,13 @@ _ADDED: show.Columns[Added] = {
     "state": lambda added: added.state,
     "new": lambda added: added.new,
 }
-_HIT: show.Columns[Hit] = {
+_HIT: output.Columns[Hit] = {
     "similarity": lambda hit: None if hit.similarity is None else f"{hit.similarity:.3f}",
     "score": lambda hit: f"{hit.score:.4f}",
     "sources": lambda hit: [f"{each.source_type}:{each.source_id}" for each in hit.sources],
     "excerpt": lambda hit: hit.excerpt,
 }
-_VERSION: show.Columns[Version] = {
+_VERSION: output.Columns[Version] = {
     "version": lambda version: version.version,
     "state": lambda version: version.state,
     "model": lambda version: f"{version.provider}/{version.model}",
@@ -61,8 +62,8 @@ def embeddings() -> None:
 @click.option("--source-type", metavar="TYPE", help="What kind of source says it, such as page.")
 @click.option("--source-id", metavar="ID", help="Which one.")
 @click.option("--language", metavar="CODE", help="Such as pt.")
-@door.app_option
-@show.as_json
+@context.app_option
+@output.as_json
 def add(file: str | None, jsonl: str | None, reference: str | None, *, as_json: bool, **names: Any) -> None:
     """Add a text, or many. Content that was embedded before is no new work.
 
@@ -75,19 +76,23 @@ def add(file: str | None, jsonl: str | None, reference: str | None, *, as_json: 
     given = {name: value for name, value in names.items() if value is not None}
     new = list(_lines(jsonl, given)) if jsonl else [_text({**given, "content": _read(file or "-")}, "the command line")]
 
-    async def adding(library: Embeddings) -> list[Added]:
-        added = []
+    async def adding(app: Retoma) -> list[Added]:
+        from retoma.pipelines.embeddings.library import Embeddings
+
+        library, added = Embeddings(app), []
         for first in range(0, len(new), _AT_A_TIME):
             added += await library.add_many(new[first : first + _AT_A_TIME])
         return added
 
-    added = _ask(reference, adding)
+    added = context.ask_program(
+        reference, lambda app: acting.beside(app, "embedding", None, adding(app), noted={"texts": len(new)})
+    )
     if as_json:
-        show.print_json(added)
+        output.print_json(added)
         return
-    show.table(added, _ADDED, nothing="There is no text in it.")
+    output.table(added, _ADDED, nothing="There is no text in it.")
     fresh = sum(each.new for each in added)
-    show.talk(f"{fresh} of {len(added)} are new work; the others are embedded, or on their way.")
+    output.talk(f"{fresh} of {len(added)} are new work; the others are embedded, or on their way.")
 
 
 def _read(file: str) -> str:
@@ -141,7 +146,7 @@ def _text(said: dict[str, Any], place: str) -> NewText:
 @embeddings.command()
 @click.option("--organisation", metavar="NAME", help="Only of this one.")
 @click.option("--site", metavar="NAME", help="Only of this site.")
-@show.as_json
+@output.as_json
 def status(organisation: str | None, site: str | None, *, as_json: bool) -> None:
     """How many vectors are stored, and how many versions of sources are in which state.
 
@@ -149,11 +154,11 @@ def status(organisation: str | None, site: str | None, *, as_json: bool) -> None
     """
     from retoma.pipelines.embeddings.library import Embeddings
 
-    found = door.ask(lambda app: Embeddings(app).status(organisation, site))
+    found = context.ask(lambda app: Embeddings(app).status(organisation, site))
     if as_json:
-        show.print_json(found)
+        output.print_json(found)
     else:
-        show.fields({"stored": found.stored, **found.states})
+        output.fields({"stored": found.stored, **found.states})
 
 
 @embeddings.command()
@@ -161,15 +166,15 @@ def status(organisation: str | None, site: str | None, *, as_json: bool) -> None
 @_organisation
 @_site
 @click.option("--limit", type=click.IntRange(1, 100), default=10, show_default=True, metavar="N", help="At most.")
-@door.app_option
-@show.as_json
+@context.app_option
+@output.as_json
 def search(query: str, reference: str | None, *, as_json: bool, **wanted: Any) -> None:
     """Find texts of a site by meaning and by words. Only what sources say now is found."""
-    found = _ask(reference, lambda library: library.search(query, **wanted))
+    found = _look(reference, lambda library: library.search(query, **wanted))
     if as_json:
-        show.print_json(found)
+        output.print_json(found)
     else:
-        show.table(found, _HIT, nothing="Nothing like it was found.")
+        output.table(found, _HIT, nothing="Nothing like it was found.")
 
 
 @embeddings.command(name="show")
@@ -177,20 +182,27 @@ def search(query: str, reference: str | None, *, as_json: bool, **wanted: Any) -
 @click.argument("source_id")
 @_organisation
 @_site
-@show.as_json
+@output.as_json
 def show_one(source_type: str, source_id: str, organisation: str, site: str, *, as_json: bool) -> None:
     """Show one source with its versions, the newest first."""
     from retoma.pipelines.embeddings.library import Embeddings
 
-    found = door.ask(lambda app: Embeddings(app).source(organisation, site, source_type, source_id))
+    found = context.ask(
+        lambda app: acting.shown(
+            app,
+            "embedding",
+            f"{source_type}/{source_id}",
+            Embeddings(app).source(organisation, site, source_type, source_id),
+        )
+    )
     if as_json:
-        show.print_json(found)
+        output.print_json(found)
     else:
-        show.table(found, _VERSION, nothing="")
+        output.table(found, _VERSION, nothing="")
 
 
-def _ask(reference: str | None, question: Callable[[Embeddings], Awaitable[T]]) -> T:
+def _look(reference: str | None, question: Callable[[Embeddings], Awaitable[T]]) -> T:
     """The answer to *question*, put to the program's own app: it knows who embeds."""
     from retoma.pipelines.embeddings.library import Embeddings
 
-    return door.ask_program(reference, lambda app: question(Embeddings(app)))
+    return context.ask_program(reference, lambda app: acting.shown(app, "embedding", None, question(Embeddings(app))))

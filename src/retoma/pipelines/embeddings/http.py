@@ -7,25 +7,21 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import AfterValidator, Field
 
-from retoma.app import Retoma
-from retoma.model import JobState
+from retoma.model.job import JobState
 from retoma.pipelines.embeddings import library
 from retoma.pipelines.embeddings.library import LONGEST, MOST_CHARACTERS, Embeddings
 from retoma.pipelines.embeddings.search import MOST_CHARACTERS as LONGEST_SEARCH
-from retoma.web.door import Door
-from retoma.web.shapes import Shape, Time
-from retoma.web.visits import Here, needs
+from retoma.web.api.schemas.requests import Asked, Wanted
+from retoma.web.api.schemas.responses import Schema, Time
+from retoma.web.http.auth import Here, needs
+from retoma.web.http.quotas import quotas_of, submitted
+from retoma.web.http.route import ApiRoute
 
 MOST_TEXTS = 1_000
 _CONTENT = "content:read"
 _DONE = 200
 
-router = APIRouter(prefix="/embeddings", tags=["embeddings"], route_class=Door)
-
-
-def is_for(app: Retoma) -> bool:
-    """Whether *app* has the pipeline."""
-    return library.NAME in app.front.pipelines
+router = APIRouter(prefix="/embeddings", tags=["embeddings"], route_class=ApiRoute)
 
 
 def _worded(text: str) -> str:
@@ -40,7 +36,7 @@ SourceType = Annotated[str, Field(min_length=1, max_length=LONGEST["source_type"
 SourceId = Annotated[str, Field(min_length=1, max_length=LONGEST["source_id"])]
 
 
-class NewText(Shape):
+class NewText(Asked):
     """What a source says now."""
 
     organisation: Organisation
@@ -51,13 +47,13 @@ class NewText(Shape):
     language: Annotated[str, Field(min_length=1, max_length=LONGEST["language"])] | None = None
 
 
-class NewTexts(Shape):
+class NewTexts(Asked):
     """One text or many, added all together or not at all."""
 
     texts: Annotated[list[NewText], Field(min_length=1, max_length=MOST_TEXTS)]
 
 
-class AddedText(Shape):
+class AddedText(Schema):
     """A text that was added: the version it is of its source, and the job of its content, new or there already."""
 
     source_type: str
@@ -71,13 +67,13 @@ class AddedText(Shape):
     status_url: str = ""
 
 
-class AddedTexts(Shape):
+class AddedTexts(Schema):
     """What became of each text, in their order."""
 
     texts: list[AddedText]
 
 
-class EmbeddingStatus(Shape):
+class EmbeddingStatus(Schema):
     """How many vectors are stored, and how many versions of sources are in which state: ``active`` is found, ``off``
     no longer; the others wait, and their state is that of their job.
     """
@@ -86,14 +82,14 @@ class EmbeddingStatus(Shape):
     states: dict[str, int]
 
 
-class Speaker(Shape):
+class Speaker(Schema):
     """A source that says a text."""
 
     source_type: str
     source_id: str
 
 
-class Hit(Shape):
+class Hit(Schema):
     """A text that answers. The excerpt is there with the scope content:read."""
 
     content = ("excerpt",)
@@ -106,13 +102,13 @@ class Hit(Shape):
     excerpt: str | None = None
 
 
-class Hits(Shape):
+class Hits(Schema):
     """Texts that answer, the best first."""
 
     hits: list[Hit]
 
 
-class Version(Shape):
+class Version(Schema):
     """What a source said once. Its text is there with the scope content:read, once it is embedded."""
 
     content = ("text",)
@@ -131,7 +127,7 @@ class Version(Shape):
     switched_off_at: Time | None
 
 
-class Source(Shape):
+class Source(Schema):
     """A source and all that it ever said, the newest first."""
 
     organisation: str
@@ -141,21 +137,21 @@ class Source(Shape):
     versions: list[Version]
 
 
-class SiteFilter(Shape):
+class SiteFilter(Wanted):
     """Of whom; all when nothing is said."""
 
     organisation: Organisation | None = None
     site: Site | None = None
 
 
-class Place(Shape):
+class SitePlace(Wanted):
     """The site of an organisation."""
 
     organisation: Organisation
     site: Site
 
 
-class Question(Place):
+class TextQuestion(SitePlace):
     """What to look for, and where."""
 
     q: Annotated[str, Field(min_length=1, max_length=LONGEST_SEARCH), AfterValidator(_worded)]
@@ -163,15 +159,19 @@ class Question(Place):
 
 
 @router.post("", status_code=202, responses={200: {"model": AddedTexts, "description": "All were embedded before."}})
-@needs("submit", limited=True)
+@needs("submit", limited=True, refuses=("pipelines_limited",))
 async def add_texts(order: NewTexts, visit: Here, request: Request, response: Response) -> AddedTexts:
     """Add texts. Content that was embedded before is no new work; when that is true of all, the answer is 200."""
     visit.only(library.NAME)
     new = [library.NewText(**text.model_dump(by_alias=True)) for text in order.texts]
     added = await Embeddings(visit.app).add_many(new, conn=visit.conn, correlation_id=visit.correlation_id)
+    await submitted(request, "job", [each.job_id for each in added if each.new])
+    await quotas_of(request).make_room(visit, 0)
     if all(each.active for each in added):
         response.status_code = _DONE
     jobs = request.url.path.removesuffix(router.prefix) + "/jobs"
+    if response.status_code != _DONE:
+        response.headers["Location"] = f"{jobs}/{added[0].job_id}" if len(added) == 1 else request.url.path
     return AddedTexts(texts=[_added(each, f"{jobs}/{each.job_id}") for each in added])
 
 
@@ -181,7 +181,7 @@ def _added(added: library.Added, url: str) -> AddedText:
 
 
 @router.get("")
-@needs("read", limited=True)
+@needs("read", limited=True, refuses=("pipelines_limited",))
 async def get_embedding_status(wanted: Annotated[SiteFilter, Query()], visit: Here) -> EmbeddingStatus:
     """How far the texts are."""
     visit.only(library.NAME)
@@ -189,8 +189,8 @@ async def get_embedding_status(wanted: Annotated[SiteFilter, Query()], visit: He
 
 
 @router.get("/search")
-@needs("read", limited=True)
-async def search_texts(wanted: Annotated[Question, Query()], visit: Here) -> Hits:
+@needs("read", limited=True, costs=True, refuses=("pipelines_limited", "provider_unavailable"))
+async def search_texts(wanted: Annotated[TextQuestion, Query()], visit: Here) -> Hits:
     """Find texts of a site by meaning and by words. Only what sources say now is found."""
     visit.only(library.NAME)
     found = await Embeddings(visit.app).search(
@@ -205,11 +205,11 @@ def _hit(found: library.Hit, *, content: bool) -> Hit:
 
 
 @router.get("/sources/{source_type}/{source_id:path}")
-@needs("read", limited=True)
+@needs("read", limited=True, refuses=("pipelines_limited",))
 async def get_source(
     source_type: Annotated[SourceType, Path()],
     source_id: Annotated[SourceId, Path()],
-    wanted: Annotated[Place, Query()],
+    wanted: Annotated[SitePlace, Query()],
     visit: Here,
 ) -> Source:
     """A source with its versions. Their texts are there with the scope ``content:read``."""

@@ -6,16 +6,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from retoma.app import Retoma
-from retoma.commands import only
+from retoma.app.fetch import fetch
+from retoma.app.retoma import Retoma
 from retoma.errors import ConfigurationError, NotFound
-from retoma.join import run_on
-from retoma.model import JobState, Receipt
+from retoma.model.job import JobState, Receipt
 from retoma.pipelines.embeddings import sources, texts
-from retoma.pipelines.embeddings.embed import NAME, Text, embeddings, hash_of
+from retoma.pipelines.embeddings.pipeline import NAME, Text, embeddings, hash_of
 from retoma.pipelines.embeddings.search import Hit, search
 from retoma.pipelines.embeddings.sources import Beginning, Source, Version
 from retoma.providers import Embedder
+from retoma.values.text import unstorable_mark
 
 MOST_CHARACTERS = 100_000
 LONGEST = {"organisation": 100, "site": 100, "source_type": 100, "source_id": 300, "language": 35}
@@ -119,10 +119,10 @@ class Embeddings:
 
     @property
     def _embedder(self) -> Embedder:
-        return self._app.front.provider(Embedder)  # type: ignore[type-abstract]
+        return self._app.provider(Embedder)
 
     async def _add(self, said: Sequence[NewText], conn: object, correlation_id: str | None) -> list[Added]:
-        await run_on(conn, only(texts.hold([(text.organisation, text.site) for text in said])))
+        await fetch(conn, texts.hold([(text.organisation, text.site) for text in said]))
         work = await self._work(said, conn, correlation_id)
         versions: dict[int, tuple[int, bool]] = {}
         for places in _rounds(said):
@@ -165,7 +165,7 @@ class Embeddings:
         by_key = {text.key: text for text in wanted}
         contents = [(text.organisation, text.site, text.content_hash) for text in by_key.values()]
         embedder = self._embedder
-        found = await run_on(conn, only(texts.known(contents, provider=embedder.provider, model=embedder.model)))
+        found = await fetch(conn, texts.known(contents, provider=embedder.provider, model=embedder.model))
         keys = list(by_key)
         work = {keys[each.place - 1]: _Work(each.job_id, JobState.COMPLETED, new=False, stored=True) for each in found}
         missing = [text for key, text in by_key.items() if key not in work]
@@ -180,7 +180,7 @@ class Embeddings:
         # Its vector was there when it ended, and somebody removed it since.
         if receipt.state not in (JobState.COMPLETED, JobState.SKIPPED):
             return receipt.state
-        return (await self._app.restart(receipt.id, conn=conn)).state
+        return (await self._app.jobs.restart(receipt.id, conn=conn)).state
 
     async def _versions(
         self,
@@ -192,7 +192,7 @@ class Embeddings:
     ) -> dict[int, tuple[int, bool]]:
         """The version of each source, by place, and whether it is found by it now; a new one for what is new."""
         by = {"provider": self._embedder.provider, "model": self._embedder.model}
-        found = await run_on(conn, only(sources.latest([said[place].source for place in places], **by)))
+        found = await fetch(conn, sources.latest([said[place].source for place in places], **by))
         latest = {places[each.place - 1]: each for each in found}
         versions, beginnings, waiting = {}, [], []
         for place in places:
@@ -207,10 +207,10 @@ class Embeddings:
             versions[place] = (version, its.stored)
             beginnings.append(Beginning(text.source, version, content_hash, text.language, its.job_id, its.stored))
         if waiting:
-            await run_on(conn, only(sources.assign(waiting)))
+            await fetch(conn, sources.assign(waiting))
         if beginnings:
-            await run_on(conn, only(sources.supersede(beginnings, **by)))
-            await run_on(conn, only(sources.begin(beginnings, **by, correlation_id=correlation_id)))
+            await fetch(conn, sources.supersede(beginnings, **by))
+            await fetch(conn, sources.begin(beginnings, **by, correlation_id=correlation_id))
         return versions
 
 
@@ -231,7 +231,7 @@ def _check(text: NewText) -> None:
         value = getattr(text, name)
         if name == "language" and value is None:
             continue
-        if not value or len(value) > most or "\0" in value:
+        if not value or len(value) > most or unstorable_mark(value):
             raise ConfigurationError(
                 f"The {name} of a text has 1 to {most} characters and no NUL, not {value[:80]!r}.",
                 next=f"Give source {text.source_id[:80]!r} another {name}.",
@@ -240,7 +240,7 @@ def _check(text: NewText) -> None:
         raise ConfigurationError(
             f"Source {text.source_id!r} says nothing: there is no word in its content.", next="Leave it out."
         )
-    if len(text.content) > MOST_CHARACTERS or "\0" in text.content:
+    if len(text.content) > MOST_CHARACTERS or unstorable_mark(text.content):
         raise ConfigurationError(
             f"The content of source {text.source_id!r} has {len(text.content):,} characters; at most "
             f"{MOST_CHARACTERS:,} may be embedded as one text, and no NUL among them.",

@@ -5,18 +5,18 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass
+from typing import Any
 
 from psycopg import AsyncConnection
 
-from retoma.commands import only
-from retoma.endings import Reject, Skip
-from retoma.join import run_on
-from retoma.pipeline import pipeline
+from retoma.app.fetch import fetch
+from retoma.model.endings import Reject, Skip
+from retoma.model.retry import Retry
 from retoma.pipelines.embeddings import sources, texts
 from retoma.pipelines.embeddings.texts import Space
 from retoma.providers import Embedder
-from retoma.retry import Retry
-from retoma.run import Run
+from retoma.run.pipeline import Pipeline, pipeline
+from retoma.run.run import Run
 
 NAME = "embeddings"
 
@@ -60,9 +60,14 @@ def hash_of(content: str) -> str:
 
 
 # A line for each organisation: one that adds a million texts does not keep the others waiting.
-@pipeline(NAME, retry=Retry(attempts=3), lane=lambda text: text.organisation)
+@pipeline(NAME, internal=True, retry=Retry(attempts=3), lane=lambda text: text.organisation)
 async def embeddings(text: Text, run: Run, *, embedder: Embedder) -> Embedded:
     """Embed one text, unless that was done."""
+    if (said := hash_of(text.content)) != text.content_hash:
+        raise Reject(
+            f"input_mismatch: the content of this job has the hash {said[:12]}… and was said to have "
+            f"{text.content_hash[:12]}…. Nothing was stored. Add the text anew."
+        )
     if (embedder.provider, embedder.model) != (text.provider, text.model):
         raise Reject(
             f"This text was added for {text.provider}/{text.model}, and this worker embeds with "
@@ -78,8 +83,8 @@ async def embeddings(text: Text, run: Run, *, embedder: Embedder) -> Embedded:
 async def look(connection: AsyncConnection[object], text: Text) -> bool:
     """Whether the vector is there; sources that wait for it all the same are switched on."""
     content = (text.organisation, text.site, text.content_hash)
-    await run_on(connection, only(texts.share(text.organisation, text.site)))
-    if not await run_on(connection, only(texts.known([content], provider=text.provider, model=text.model))):
+    await fetch(connection, texts.share(text.organisation, text.site))
+    if not await fetch(connection, texts.known([content], provider=text.provider, model=text.model)):
         return False
     await _switch(connection, text)
     return True
@@ -98,13 +103,16 @@ async def store(
         job_id=job,
         correlation_id=correlation_id,
     )
-    await run_on(connection, only(texts.share(text.organisation, text.site)))
-    await run_on(connection, only(new))
+    await fetch(connection, texts.share(text.organisation, text.site))
+    await fetch(connection, new)
     off, on = await _switch(connection, text)
     return Embedded(dimensions=len(vector), switched_on=on, switched_off=off)
 
 
 async def _switch(connection: AsyncConnection[object], text: Text) -> tuple[int, int]:
-    off = await run_on(connection, only(sources.switch_off(text.space, text.content_hash)))
-    on = await run_on(connection, only(sources.switch_on(text.space, text.content_hash)))
+    off = await fetch(connection, sources.switch_off(text.space, text.content_hash))
+    on = await fetch(connection, sources.switch_on(text.space, text.content_hash))
     return len(off), len(on)
+
+
+PIPELINES: tuple[Pipeline[Any, Any], ...] = (embeddings,)

@@ -6,14 +6,14 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from retoma.app import Retoma
-from retoma.commands import only
+from retoma.app.fetch import fetch
+from retoma.app.retoma import Retoma
 from retoma.errors import ConfigurationError
-from retoma.join import run_on
 from retoma.pipelines import vectors
 from retoma.pipelines.embeddings import texts
 from retoma.pipelines.embeddings.texts import Near, Space
 from retoma.providers import Embedder
+from retoma.values.text import unstorable_mark
 
 MOST_CHARACTERS = 2_000
 _SECONDS = 30.0
@@ -43,7 +43,7 @@ class Hit:
 
 async def search(app: Retoma, embedder: Embedder, query: str, *, organisation: str, site: str, limit: int) -> list[Hit]:
     """The *limit* texts that answer *query* best."""
-    if not any(map(str.isalnum, query)) or len(query) > MOST_CHARACTERS or "\0" in query:
+    if not any(map(str.isalnum, query)) or len(query) > MOST_CHARACTERS or unstorable_mark(query):
         raise ConfigurationError(
             f"A search is 1 to {MOST_CHARACTERS:,} characters with a word among them, not {query[:80]!r}.",
             next="Ask in words.",
@@ -80,8 +80,8 @@ async def _near(app: Retoma, space: Space, wanted: Sequence[float], most: int) -
         return await _exact(app, space, wanted, most)
     async with app.transaction() as conn:
         if extension.looks_further:
-            await run_on(conn, only(vectors.look_further()))
-        return await run_on(conn, only(indexed(space, wanted, limit=most)))
+            await fetch(conn, vectors.look_further())
+        return await fetch(conn, indexed(space, wanted, limit=most))
 
 
 async def _exact(app: Retoma, space: Space, wanted: Sequence[float], most: int) -> list[Near]:

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from retoma.pipelines.embeddings.texts import Space
-from retoma.query import Query, load
+from retoma.store.query import Query, load
 
 SQL = load("retoma.pipelines.embeddings.queries", "sources.sql")
 

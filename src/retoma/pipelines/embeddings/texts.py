@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from retoma.query import Query, load
+from retoma.store.query import Query, load
 
 SQL = load("retoma.pipelines.embeddings.queries", "texts.sql")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-import struct
 import unicodedata
 import zipfile
 from collections.abc import Collection
@@ -17,7 +16,9 @@ from retoma.providers.local import limits
 from retoma.providers.local.errors import DocumentDamaged, DocumentEmpty, DocumentEncrypted, DocumentUnreadable
 from retoma.providers.local.extract import why_not
 from retoma.providers.local.kinds import TEXTS, detect_in
-from retoma.scratch import named
+from retoma.providers.local.listing import ListTooLong, opened
+from retoma.system.tempfiles import named
+from retoma.values.text import storable
 
 MIME_TYPES = {
     "pdf": "application/pdf",
@@ -38,7 +39,6 @@ _LONGEST_NAME = 200
 _NAMELESS = "documento"
 _END_OF_ARCHIVE = b"PK\x05\x06"
 _TAIL = 66_000  # an archive ends with its record of 22 bytes and a comment of at most 65,535
-_DIRECTORY = 8_000_000  # bytes of names for as many files as we allow
 _OPENING_SECONDS = 15.0
 _SEND_AGAIN = "Send it again from where it is whole."
 
@@ -54,7 +54,7 @@ class FileRefused(RetomaError):
 
 def clean_name(name: str) -> str:
     """*name* as people may see it: its last part, without what hides or turns letters. It is never a path."""
-    kept = name.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").replace("\\", "/")
+    kept = storable(name.replace("\0", "")).replace("\\", "/")
     kept = kept.rstrip("/").rpartition("/")[2]
     # Cc and Cf hold the control characters and the marks that turn the direction of what follows.
     kept = "".join(" " if unicodedata.category(sign) in ("Zl", "Zp", "Zs") else sign for sign in kept)
@@ -130,17 +130,14 @@ def _check_archive(file: IO[bytes], filename: str) -> None:
     end = tail.rfind(_END_OF_ARCHIVE)
     if end < 0 or len(tail) - end < 22:  # noqa: PLR2004 - the length of that record
         raise _truncated(filename)
-    (directory,) = struct.unpack_from("<I", tail, end + 12)
-    if directory > _DIRECTORY:  # so that nobody has to read it to know
-        raise _bomb(filename, "lists more files than any document has")
     try:
-        with zipfile.ZipFile(file) as archive:
+        with opened(file) as archive:
             members = archive.infolist()
+    except ListTooLong:
+        raise _bomb(filename, "lists more files than any document has") from None
     except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
         raise _truncated(filename) from None
     unpacked, packed = sum(each.file_size for each in members), max(1, file.seek(0, SEEK_END))
-    if len(members) > limits.MEMBERS:
-        raise _bomb(filename, f"has {len(members):,} files in it, and {limits.MEMBERS:,} is the limit")
     if unpacked > limits.UNPACKED or (unpacked > limits.RATIO_FROM and unpacked > packed * limits.RATIO):
         raise _bomb(filename, f"unpacks to {unpacked:,} bytes")
     if any(each.flag_bits & 0x1 for each in members):

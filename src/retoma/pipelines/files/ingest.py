@@ -7,6 +7,7 @@ A blob belongs to a row of a pipeline. Until that row is committed, and from the
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import tempfile
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Collection, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -17,20 +18,21 @@ from pathlib import Path
 from typing import IO, Self, TypeVar
 from uuid import uuid4
 
-from retoma.app import Retoma
+from retoma.app.retoma import Retoma
 from retoma.errors import RetomaError
-from retoma.pipelines import loose_blobs
-from retoma.pipelines.content import MIME_TYPES, FileRefused, clean_name, kind_of, refuse_closed
+from retoma.model.validation import LARGEST_FILE
+from retoma.pipelines.files import unowned_blobs
+from retoma.pipelines.files.content import MIME_TYPES, FileRefused, clean_name, kind_of, refuse_closed
 from retoma.providers import BlobStore, ProviderError
-from retoma.query import Query
-from retoma.scratch import named
-from retoma.writer import Together
+from retoma.store.query import Query
+from retoma.system.concurrency import Coalescer
+from retoma.system.tempfiles import named
 
 T = TypeVar("T")
 
-__all__ = ["LARGEST", "File", "FileRefused", "Files", "StoreDown", "StoreFull", "local_file", "read_from"]
+__all__ = ["LARGEST", "File", "FileRefused", "Files", "StoreDown", "StoreFull", "hash_of", "local_file", "read_from"]
 
-LARGEST = 50_000_000
+LARGEST = LARGEST_FILE
 """Bytes of one file, unless somebody says otherwise."""
 
 _PIECE = 1 << 20
@@ -66,8 +68,8 @@ class Files:
 
     def __init__(self, app: Retoma) -> None:
         self._app = app
-        self.blobs: BlobStore = app.front.provider(BlobStore)  # type: ignore[type-abstract]
-        self._announced: Together[str, None] = Together(self._announce)
+        self.blobs: BlobStore = app.provider(BlobStore)
+        self._announced: Coalescer[str, None] = Coalescer(self._announce)
         self._names = _new_names()
 
     async def take(
@@ -99,16 +101,16 @@ class Files:
         return File(filename=name, kind=kind, mime_type=MIME_TYPES[kind], size=kept.size, sha256=kept.sha256, blob=blob)
 
     async def _announce(self, blobs: list[str]) -> list[None]:
-        await self._app.fetch(loose_blobs.announce(blobs))
+        await self._app.fetch(unowned_blobs.announce(blobs))
         return [None] * len(blobs)
 
     def keep(self, file: File) -> Query[str]:
         """For the transaction that inserts the owner; no row comes back when the blob was swept away meanwhile."""
-        return loose_blobs.own(file.blob)
+        return unowned_blobs.own(file.blob)
 
     def release(self, blob: str) -> Query[str]:
         """For the transaction that removes the owner; ``drop`` comes after it."""
-        return loose_blobs.disown(blob)
+        return unowned_blobs.disown(blob)
 
     def local(self, blob: str, kind: str) -> AbstractAsyncContextManager[Path]:
         """The blob as a file on this machine, for as long as the block lasts."""
@@ -116,22 +118,21 @@ class Files:
 
     async def drop(self, blob: str) -> None:
         """Delete a blob that has no owner. When the store does not answer, the sweep does it later."""
-        await self._app.fetch(loose_blobs.disown(blob))
+        await self._app.fetch(unowned_blobs.disown(blob))
         await self._delete([blob])
 
     async def sweep(self, older_than: timedelta = timedelta(days=1)) -> int:
         """Delete the blobs that have had no owner for longer; how many."""
-        swept = 0
-        while given_up := await self._app.fetch(loose_blobs.give_up(older_than.total_seconds())):
-            gone = await self._delete(given_up)
-            swept += gone
-            if gone < len(given_up):  # the store refuses some: they would come again at once
-                break
+        swept, after = 0, unowned_blobs.OLDEST
+        # Behind a cursor: those that the store refuses to delete hide nobody.
+        while given_up := await self._app.fetch(unowned_blobs.give_up(older_than.total_seconds(), after=after)):
+            swept += await self._delete([each.blob for each in given_up])
+            after = given_up[-1]
         return swept
 
     async def _delete(self, blobs: list[str]) -> int:
         gone = await deleted(self.blobs, blobs)
-        await self._app.fetch(loose_blobs.forget(gone))
+        await self._app.fetch(unowned_blobs.forget(gone))
         return len(gone)
 
 
@@ -253,6 +254,16 @@ def _no_room(error: OSError) -> RetomaError:
 def _told(error: ProviderError) -> RetomaError:
     kind: type[RetomaError] = StoreFull if error.status == _FULL else StoreDown
     return kind(f"The blob store did not take the file: {error.message}", next=error.next)
+
+
+async def hash_of(path: Path) -> str:
+    """The SHA-256 of a file, in hexadecimal digits."""
+
+    def hashed() -> str:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+
+    return await asyncio.to_thread(hashed)
 
 
 async def read_from(path: Path) -> AsyncIterator[bytes]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import NamedTuple
 
-from retoma.query import Query, load
+from retoma.store.query import Query, load
 
-SQL = load("retoma.pipelines.queries", "loose_blobs.sql")
+SQL = load("retoma.pipelines.files.queries", "unowned_blobs.sql")
 
 
 def announce(blobs: Sequence[str]) -> Query[str]:
@@ -21,8 +23,19 @@ def disown(blob: str) -> Query[str]:
     return Query(SQL["disown"], str, {"blob": blob})
 
 
-def give_up(older_than: float, *, limit: int = 500) -> Query[str]:
-    return Query(SQL["give_up"], str, {"older_than": older_than, "limit": limit})
+class Loose(NamedTuple):
+    """A blob without an owner, and since when."""
+
+    since: datetime
+    blob: str
+
+
+OLDEST = Loose(datetime.min.replace(tzinfo=UTC), "")
+
+
+def give_up(older_than: float, *, after: Loose = OLDEST, limit: int = 500) -> Query[Loose]:
+    params = {"older_than": older_than, "since": after.since, "after": after.blob, "limit": limit}
+    return Query(SQL["give_up"], Loose, params)
 
 
 def forget(blobs: Sequence[str]) -> Query[str]:

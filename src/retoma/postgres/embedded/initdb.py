@@ -13,9 +13,10 @@ from contextlib import suppress
 from itertools import count
 from pathlib import Path
 
-from retoma.embedded_binaries import Account, Binaries, execute
-from retoma.embedded_home import Home, Lock, Record, private, read, write
 from retoma.errors import EmbeddedUnavailable
+from retoma.postgres.embedded.binaries import Account, Binaries, account_for, execute
+from retoma.postgres.embedded.home import Home, Lock, Record, private, read, write
+from retoma.system.private_files import FOLDER, close, let_pass, make_private, write_private
 
 USER = "retoma"
 STATES = (Path("/var/lib"), Path("/var/db"))
@@ -37,18 +38,20 @@ log_timezone = 'UTC'
 
 
 def folder(home: Path) -> None:
-    """The folder at *home*, made if need be, and kept out of version control."""
+    """The folder at *home*, made if need be, closed to others, and kept out of version control."""
     home = home.expanduser()
-    # As root the server has another account, which must be able to pass through; it cannot list.
-    mode = 0o711 if os.geteuid() == 0 else 0o700
-    if not home.is_dir():
-        home.parent.mkdir(parents=True, exist_ok=True)
-        with suppress(FileExistsError):  # others may come at the same moment
-            home.mkdir(mode)
-            home.chmod(mode)
+    make_private(home)
     ignore = home / ".gitignore"
     if not ignore.exists():
-        ignore.write_text("*\n")
+        write_private(ignore, "*\n")
+    close(ignore)
+    if os.geteuid() == 0:
+        # The server has another account, which must be able to pass through to its data; it sees nothing here.
+        there = Home.at(home)
+        account = account_for(there.directory)
+        if account is not None:
+            let_pass(there.place, account.gid)
+            close(there.place / "home")
 
 
 def needed(home: Home, record: Record | None) -> bool:
@@ -83,9 +86,10 @@ def settle(home: Home, account: Account | None) -> Home:
     """Where a new data directory can be: in the home, unless *account* cannot reach that."""
     if account is None or _holds(home.path, account):
         return Home(home.path, home.path)
+    home.path.chmod(FOLDER)
     for state in STATES:
         with suppress(OSError):
-            place = _own_place(state, home.path)
+            place = _own_place(state, home.path, account)
             if _holds(place, account):
                 return Home(home.path, place)
     raise EmbeddedUnavailable(
@@ -184,10 +188,10 @@ def _check_owner(home: Home) -> None:
             f"{home.path} is a copy of {other}: both name the one database in {home.place}.",
             next=f"Delete {home.path / 'secret.json'} to begin anew there, or use {other}.",
         )
-    owner.write_text(str(home.path))
+    write_private(owner, str(home.path))
 
 
-def _own_place(state: Path, home: Path) -> Path:
+def _own_place(state: Path, home: Path, account: Account) -> Path:
     """A folder of root's below *state*, in which only the data directory will be the account's."""
     base = state / "retoma"
     if not base.is_dir():
@@ -200,8 +204,8 @@ def _own_place(state: Path, home: Path) -> Path:
         if not (place / "data").exists():
             break
     place.mkdir(exist_ok=True)
-    place.chmod(0o711)
-    (place / "home").write_text(str(home))
+    let_pass(place, account.gid)
+    write_private(place / "home", str(home))
     return place
 
 

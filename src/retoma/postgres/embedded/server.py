@@ -12,11 +12,12 @@ from pathlib import Path
 
 import psycopg
 
-from retoma import embedded_make as make
-from retoma.embedded_binaries import account_for, binaries, choose, reachable
-from retoma.embedded_home import ALONE, SHARED, Home, Lock, Record, halt, opened, read, take
-from retoma.embedded_start import Answer, ask, connect, start
 from retoma.errors import Conflict, EmbeddedUnavailable
+from retoma.postgres.embedded import account
+from retoma.postgres.embedded import initdb as make
+from retoma.postgres.embedded.binaries import account_for, binaries, choose, reachable
+from retoma.postgres.embedded.home import ALONE, SHARED, Home, Lock, Record, halt, opened, read, take
+from retoma.postgres.embedded.start import Answer, ask, start
 
 __all__ = ["Embedded", "Status", "binaries", "ensure", "remove", "status", "stop"]
 
@@ -31,6 +32,9 @@ class Embedded:
 
     home: Path
     url: str = field(repr=False)
+    """Where programs find their database, as an account that owns it and may do nothing to the server."""
+    superuser_url: str = field(repr=False)
+    """The same as the account that may do anything; for making databases and roles, not for daily use."""
     source: str
     bin: Path
     users: Lock = field(repr=False, compare=False)
@@ -123,30 +127,36 @@ def _join(home: Home, users: Lock, starting: Lock, deadline: float) -> Embedded:
     answer = ask(home, record) if record else None
     if record is None or answer is None:
         home, record, answer = _bring_up(home, record, starting, deadline)
+        account.settle(record, deadline)
     else:
         _watch(home)
-    if not answer.complete:
-        with connect(record) as connection:
-            connection.execute("create database retoma")
-    url = f"postgresql://{make.USER}:{record.password}@127.0.0.1:{record.port}/retoma"
-    return Embedded(home=home.path, url=url, source=record.source, bin=Path(record.bin), users=users)
+        if not answer.complete:
+            account.settle(record, deadline)
+    return Embedded(
+        home=home.path,
+        url=account.address(record),
+        superuser_url=f"postgresql://{make.USER}:{record.password}@127.0.0.1:{record.port}/{account.DATABASE}",
+        source=record.source,
+        bin=Path(record.bin),
+        users=users,
+    )
 
 
 def _bring_up(home: Home, record: Record | None, starting: Lock, deadline: float) -> tuple[Home, Record, Answer]:
     """Make the data directory if there is none, and start the server."""
     new = make.needed(home, record)
-    account = account_for(home.directory)
+    runs_as = account_for(home.directory)
     found = choose(home.directory, home.major())
     if new:
-        home = make.settle(home, account)
-    found = reachable(found, account, home.place)
+        home = make.settle(home, runs_as)
+    found = reachable(found, runs_as, home.place)
     if record is None or new:
-        record = make.initialize(home, found, account, starting, deadline)
+        record = make.initialize(home, found, runs_as, starting, deadline)
     opened(home.server_lock).let_go()
     # Before the start: a starter that is killed half-way leaves no server that nobody stops.
     _watch(home)
     record = replace(record, source=found.source, bin=str(found.bin))
-    record, answer = start(home, record, account, deadline)
+    record, answer = start(home, record, runs_as, deadline)
     return home, record, answer
 
 
@@ -157,7 +167,7 @@ def _watch(home: Home) -> None:
             return
         # By way of a shell that ends at once: no child of ours to wait for, in a session of its own.
         # It is given this one lock, so that there are never two of it, and none of the others.
-        program = [sys.executable, "-P", "-m", "retoma.embedded_watch", str(home.path), str(lock.fd)]
+        program = [sys.executable, "-P", "-m", "retoma.postgres.embedded.watcher", str(home.path), str(lock.fd)]
         subprocess.run(
             ["/bin/sh", "-c", '"$@" &', "watch", *program],
             check=True,

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import psycopg
 
-from retoma.embedded_binaries import Account, execute
-from retoma.embedded_home import ALONE, Home, Lock, Record, lives, postmaster, take, write
-from retoma.embedded_make import USER, free_port, port_is_free, tail
 from retoma.errors import EmbeddedUnavailable
+from retoma.postgres.embedded.binaries import Account, execute
+from retoma.postgres.embedded.home import ALONE, Home, Lock, Record, lives, postmaster, take, write
+from retoma.postgres.embedded.initdb import USER, free_port, port_is_free, tail
 
 LOG_BYTES = 10_000_000
 PATIENCE = 3.0
@@ -22,7 +22,7 @@ ASK = """
 select current_setting('data_directory'),
        current_setting('server_version'),
        current_setting('fsync') = 'on',
-       exists (select from pg_database where datname = 'retoma')
+       exists (select from pg_database where datname = 'retoma' and pg_get_userbyid(datdba) = 'retoma_app')
 """
 
 
@@ -49,14 +49,14 @@ def ask(home: Home, record: Record) -> Answer | None:
     return answer if answer and os.path.realpath(answer.directory) == str(home.directory) else None
 
 
-def connect(record: Record) -> psycopg.Connection:
-    """A connection to the database that every server has."""
+def connect(record: Record, *, database: str = "postgres") -> psycopg.Connection:
+    """A connection as the superuser, which makes and looks after the server; to the database that every server has."""
     return psycopg.connect(
         host="127.0.0.1",
         port=record.port,
         user=USER,
         password=record.password,
-        dbname="postgres",
+        dbname=database,
         autocommit=True,
         connect_timeout=5,
         gssencmode="disable",

@@ -1,4 +1,4 @@
-"""Stops the embedded server when its last user has gone: python -m retoma.embedded_watch HOME LOCK."""
+"""Stops the embedded server when its last user has gone: python -m retoma.postgres.embedded.watcher HOME LOCK."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 import time
 from pathlib import Path
 
-from retoma.embedded_home import ALONE, Home, Lock, halt, opened
+from retoma.postgres.embedded.home import ALONE, Home, Lock, halt, opened
 
 
 def watch(path: Path, watching: Lock, grace: float = 2.0) -> None:

@@ -6,6 +6,7 @@ import posixpath
 import stat
 import zipfile
 import zlib
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -14,6 +15,7 @@ from lxml import etree  # type: ignore[import-untyped]  # it has no types
 
 from retoma.providers.local import limits, markup
 from retoma.providers.local.errors import ArchiveLimits, DocumentDamaged, DocumentEncrypted
+from retoma.providers.local.listing import ListTooLong, opened
 
 _BLOCK = 65_536
 _SEND_AGAIN = "Open it in the program that made it, save it anew, and send it again."
@@ -26,15 +28,15 @@ class Archive:
         self.name = path.name
         self._size = max(1, path.stat().st_size)
         self._unpacked = 0
-        try:
-            self._zip = zipfile.ZipFile(path)
-        except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
-            raise self._damaged(error) from error
-        try:
+        with ExitStack() as stack:
+            try:
+                self._zip = stack.enter_context(opened(stack.enter_context(path.open("rb"))))
+            except ListTooLong as error:
+                raise self._too_much(f"is no document: {error}") from error
+            except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
+                raise self._damaged(error) from error
             self._check_members()
-        except BaseException:
-            self._zip.close()
-            raise
+            self._open = stack.pop_all()
 
     def __enter__(self) -> Self:
         return self
@@ -42,7 +44,7 @@ class Archive:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._zip.close()
+        self._open.close()
 
     def __contains__(self, member: str) -> bool:
         return member in self._zip.NameToInfo

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -18,9 +19,9 @@ _TINY = 30
 
 _OPENING_WORDS = 100
 _RUNNING, _RUNNING_PAGES = 120, 4
-_LISTED = re.compile(r"(\.{3,}|…|\s{3,})\s*\d+\s*$")
 _LEADING = re.compile(r"(?:(\d{1,3})[.)]?\s+)?(.*)", re.DOTALL)
-_LAST_NUMBER = re.compile(r"\s*\d+\s*$")
+_DIGITS = "0123456789"
+_FAR = 3  # blanks between a title and the number of its page
 _NUMBER_ONLY = re.compile(r"^[\s\d–—-]*$")
 _CHAPTER = {"capítulo", "capitulo", "chapter"}
 _EXTRA = {"anexo", "apêndice", "apendice", "annex", "appendix"}
@@ -104,7 +105,7 @@ def _lines(pages: Sequence[Page]) -> list[_Line]:
                     continue
                 if _pattern(line) in running:
                     # The heading of a chapter runs along too, and the first time it is a heading.
-                    heading = _LAST_NUMBER.sub("", line)
+                    heading, _ = _without_number(line)
                     if heading in headings or not is_chapter_title(heading):
                         continue
                     headings.add(heading)
@@ -122,6 +123,16 @@ def _pattern(line: str) -> str:
     return re.sub(r"\d+", "#", line.strip())
 
 
+def _without_number(line: str) -> tuple[str, bool]:
+    """*line* without the number at its end, and whether it looks like a line of a table of contents: "Title ... 12"."""
+    whole = line.rstrip()
+    before = whole.rstrip(_DIGITS)
+    if before == whole:
+        return line, False
+    title = before.rstrip()
+    return title, title.endswith(("...", "…")) or len(before) - len(title) >= _FAR
+
+
 def _joined(lines: Iterable[_Line]) -> str:
     return re.sub(r"\n{3,}", "\n\n", "\n".join(line.text for line in lines)).strip()
 
@@ -136,11 +147,18 @@ def _words(lines: Sequence[_Line]) -> int:
 def _by_outline(lines: Sequence[_Line], outline: Sequence[tuple[str, int]]) -> list[_Cut]:
     """Where the titles of the outline stand: on their page and after the one before."""
     cuts: list[_Cut] = []
+    said: dict[tuple[int, str], list[int]] = {}  # looked up, because an outline may be as long as the text
+    for at, line in enumerate(lines):
+        said.setdefault((line.page, _plain(line.text)), []).append(at)
+    pages = [line.page for line in lines]
     for title, page in outline:
         start = cuts[-1].line + 1 if cuts else 0
-        place = _find_title(lines, title, page, start)
+        places = said.get((page, _plain(title)), [])
+        found = bisect_left(places, start)
+        place = places[found] if found < len(places) else None
         if place is None:  # a title that is a picture: its page begins it
-            place = next((at for at in range(start, len(lines)) if lines[at].page >= page), None)
+            at = bisect_left(pages, page, start)
+            place = at if at < len(pages) else None
             body = place
         else:
             body = place + 1
@@ -156,16 +174,6 @@ def _counted(title: str) -> Title:
     return Title("", number or "", name)
 
 
-def _find_title(lines: Sequence[_Line], title: str, page: int, start: int) -> int | None:
-    wanted = _plain(title)
-    for place in range(start, len(lines)):
-        if lines[place].page > page:
-            return None
-        if lines[place].page == page and _plain(lines[place].text) == wanted:
-            return place
-    return None
-
-
 def _plain(text: str) -> str:
     return re.sub(r"\W+", " ", text).strip().lower()
 
@@ -174,7 +182,7 @@ def _by_name(lines: Sequence[_Line]) -> list[_Cut]:
     found = [
         (place, told)
         for place, line in enumerate(lines)
-        if not _LISTED.search(line.text)
+        if not _without_number(line.text)[1]
         and (told := read_title(line.text))
         and told.pattern.startswith(("named", "lone"))
     ]

@@ -21,6 +21,9 @@ from retoma.providers.local.sentences import language_of, sentences
 from retoma.providers.local.tfidf import Tfidf
 from retoma.providers.local.threads import Waiting, beside
 
+EDGE = 200_000
+"""Characters of a long text that are looked at, from each end; its first and last sentences are in them, and a text of
+fifty million holds up nobody."""
 FIRST, LAST = 40, 10
 """Sentences of a long text that are read: a kind shows itself at the beginning and at the end."""
 
@@ -157,6 +160,7 @@ class _Text:
     """A text, as vectors and letters; by itself, so that its neighbours do not matter."""
 
     def __init__(self, text: str, known: _Known, encoder: Encoder, waiting: Waiting) -> None:
+        text = text if len(text) <= 2 * EDGE else f"{text[:EDGE]}\n\n{text[-EDGE:]}"
         self.language = language_of(text)
         found = sentences(text, self.language)
         self.sentences = found if len(found) <= FIRST + LAST else [*found[:FIRST], *found[-LAST:]]

@@ -2,6 +2,7 @@
 
 DocumentUnreadable
 ├── DocumentMissing      document_missing    it is not there, or may not be opened
+├── ContentChanged       content_changed     it is not the content that was received
 ├── DocumentEmpty        document_empty      it was read, and there is no text in it
 ├── DocumentEncrypted    document_encrypted  it asks for a password
 ├── DocumentDamaged      document_damaged    no reader could make sense of it
@@ -51,6 +52,12 @@ class DocumentMissing(DocumentUnreadable):
     """It is not there, or may not be opened."""
 
     code = "document_missing"
+
+
+class ContentChanged(DocumentUnreadable):
+    """It is not the content that was received."""
+
+    code = "content_changed"
 
 
 class DocumentEmpty(DocumentUnreadable):

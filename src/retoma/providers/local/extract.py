@@ -12,6 +12,7 @@ from retoma.errors import IsolatedCrash, IsolatedMemory, IsolatedTimeout
 from retoma.isolate import Isolated
 from retoma.providers import Extraction, Usage
 from retoma.providers.local import limits
+from retoma.providers.local.bytecode import compile_once
 from retoma.providers.local.errors import (
     DocumentDamaged,
     DocumentEmpty,
@@ -25,7 +26,7 @@ from retoma.providers.local.errors import (
 )
 from retoma.providers.local.kinds import TEXTS, detect
 from retoma.providers.local.readers import OCR_OF_PAGES, READERS, read
-from retoma.providers.local.trail import Trail, trail
+from retoma.providers.local.trail import last_of
 
 _PICTURES = ("png", "jpg", "tiff")
 _UNHARMED = "The worker and the other documents are unharmed."
@@ -122,20 +123,23 @@ class _Sitting:
 
     async def _ask(self, place: str, *, pictures: bool, **more: Any) -> Extraction:
         megabytes = limits.OCR_MEGABYTES if pictures else limits.READ_MEGABYTES
-        with trail() as mark:
-            try:
-                isolated = Isolated(read, seconds=max(0.1, self._left), megabytes=megabytes)
-                reading: Extraction = await isolated.run(place, self._file, mark, **more)
-                return reading
-            except (IsolatedCrash, IsolatedTimeout, IsolatedMemory) as failure:
-                raise self._failed(failure, mark, place) from failure
-            finally:
-                self._left -= mark.seconds
+        await compile_once(place)
+        call = Isolated(read, seconds=max(0.1, self._left), megabytes=megabytes).ask(place, self._file, **more)
+        try:
+            reading: Extraction = await asyncio.wrap_future(call.future)
+            return reading
+        except (IsolatedCrash, IsolatedTimeout, IsolatedMemory) as failure:
+            raise self._failed(failure, last_of(call.note), place) from failure
+        finally:
+            self._left -= call.worked
 
     def _failed(
-        self, failure: IsolatedCrash | IsolatedTimeout | IsolatedMemory, mark: Trail, place: str
+        self,
+        failure: IsolatedCrash | IsolatedTimeout | IsolatedMemory,
+        last: tuple[str | None, int | None],
+        place: str,
     ) -> ParserCrashed | ParserTimeout | ParserMemory:
-        reader, page = mark.last
+        reader, page = last
         reader = reader or place
         where = f"{reader} on page {page} of {self._file.name}" if page else f"{reader} on {self._file.name}"
         evidence: dict[str, Any] = {"reader": reader, "page": page, "signal": failure.signal}

@@ -22,7 +22,7 @@ _LONE = re.compile(
     r"introduction|preface|foreword|prologue|conclusions?|epilogue|afterword)[.:]?$",
     re.IGNORECASE,
 )
-_MARKDOWN = re.compile(r"^(?P<marks>#{1,6})\s+(?P<title>\S.*?)\s*#*$")
+_MARKDOWN = re.compile(r"^(?P<marks>#{1,6})\s++(?P<title>\S.*)$")
 _NUMBERED = re.compile(r"^(?P<number>\d{1,2})\s*[.)–—-]\s+(?P<title>[A-ZÀ-Ý].*)$")
 
 _LONGEST = 120
@@ -45,8 +45,9 @@ def read_title(line: str) -> Title | None:
     if not line or len(line) > _LONGEST:
         return None
     if found := _MARKDOWN.match(line):
-        inner = read_title(found["title"]) if not found["title"].startswith("#") else None
-        number, title = (inner.number, inner.title) if inner else ("", found["title"])
+        whole = found["title"].rstrip("#").rstrip() or "#"
+        inner = read_title(whole) if not whole.startswith("#") else None
+        number, title = (inner.number, inner.title) if inner else ("", whole)
         return Title(f"markdown {len(found['marks'])}", number, title)
     if (found := _NAMED.match(line)) and not line.endswith((",", ";")):
         noun = found["noun"].lower()

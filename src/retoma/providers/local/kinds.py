@@ -21,13 +21,13 @@ _SIGNS = (";", "\t", "|", ",")
 _QUOTE = '"'
 
 # A name in the central directory of an archive, or in front of its file; 46 and 30 bytes from the signature.
-_PARTS = {
-    "docx": rb"word/document\.xml",
-    "xlsx": rb"xl/workbook\.xml",
-    "pptx": rb"ppt/presentation\.xml",
-    "epub": rb"META-INF/container\.xml",
-}
 _MEMBER = rb"(?:PK\x01\x02.{42}|PK\x03\x04.{26})"
+_PARTS = {
+    "docx": re.compile(_MEMBER + rb"word/document\.xml", re.DOTALL),
+    "xlsx": re.compile(_MEMBER + rb"xl/workbook\.xml", re.DOTALL),
+    "pptx": re.compile(_MEMBER + rb"ppt/presentation\.xml", re.DOTALL),
+    "epub": re.compile(_MEMBER + rb"META-INF/container\.xml", re.DOTALL),
+}
 
 _FOREIGN = {
     b"{\\rtf": ("an RTF document", "Save it as .docx or .pdf."),
@@ -49,7 +49,9 @@ _MAGIC = {
     "jpg": re.compile(rb"\xff\xd8\xff"),
     "tiff": re.compile(rb"II\*\0|MM\0\*"),
 }
-_HTML = re.compile(r"<!doctype html|<html[\s>]|<(body|table|div|h1|p)[\s>].*</\1\s*>", re.IGNORECASE | re.DOTALL)
+_HTML = re.compile(r"<!doctype html|<html[\s>]", re.IGNORECASE)
+_OPENED = re.compile(r"<(body|table|div|h1|p)[\s>]", re.IGNORECASE)
+_CLOSED = re.compile(r"</(body|table|div|h1|p)\s*>", re.IGNORECASE)
 _CONTROLS = bytes([*range(0x09), *range(0x0E, 0x1B), *range(0x1C, 0x20), 0x7F])
 
 
@@ -99,7 +101,7 @@ def _by_magic(head: bytes, tail: bytes) -> str | None:
     # No text has the third of these bytes, and one byte is looked for far quicker than four.
     if (b"\x01" in tail and b"PK\x01\x02" in tail) or head.startswith(b"PK\x03\x04"):
         for kind, part in _PARTS.items():
-            if re.search(_MEMBER + part, tail, re.DOTALL) or re.search(_MEMBER + part, head, re.DOTALL):
+            if part.search(tail) or part.search(head):
                 return kind
     # A PDF that lost its head can often be repaired; its tail gives it away.
     if b"startxref" in tail[-2048:] and b"%%EOF" in tail[-2048:]:
@@ -111,9 +113,19 @@ def _by_text(head: bytes) -> str | None:
     text = decode(head, cut=len(head) == _HEAD)
     if text is None:
         return None
-    if _HTML.search(text):
+    if _is_html(text):
         return "html"
     return "csv" if delimiter(text) else "txt"
+
+
+def _is_html(text: str) -> bool:
+    """Whether *text* says so, or opens an element and closes it further on. Openings and endings are looked for one
+    after the other: a pattern that looks for both at once goes through the whole text again for each opening.
+    """
+    if _HTML.search(text):
+        return True
+    ends = {found[1].lower(): found.start() for found in _CLOSED.finditer(text)}  # the last of each
+    return any(found.start() < ends.get(found[1].lower(), 0) for found in _OPENED.finditer(text))
 
 
 def decode(content: bytes, *, cut: bool = False) -> str | None:

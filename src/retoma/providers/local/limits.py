@@ -21,8 +21,8 @@ UNPACKED = 300_000_000
 RATIO = 200
 """How many bytes one packed byte may become; XML that repeats itself reaches 50."""
 
-RATIO_FROM = 10_000_000
-"""Below so many unpacked bytes the ratio harms nobody."""
+RATIO_FROM = 1_000_000
+"""Unpacked bytes of a whole archive, below which the ratio harms nobody."""
 
 READ_MEGABYTES = 1_024
 OCR_MEGABYTES = 3_072

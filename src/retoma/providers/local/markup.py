@@ -16,7 +16,8 @@ _DECLARATIONS = tuple(
 )
 # What PostgreSQL, JSON and people cannot bear in a text: controls, halves of characters, non-characters.
 _UNSPEAKABLE = re.compile("[\x00-\x08\x0b\x0e-\x1f\x7f\ud800-\udfff\ufeff\uffff]")
-_BLANKS = re.compile(r"[ \t\u00a0]+\n")
+# From where blanks begin, or the rest of a long run of them would be looked at again from each.
+_BLANKS = re.compile(r"(?<![ \t\u00a0])[ \t\u00a0]++\n")
 _MANY_LINES = re.compile(r"\n{3,}")
 
 

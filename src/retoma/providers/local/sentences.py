@@ -22,10 +22,14 @@ _ALWAYS_ENDS = re.compile(r"(?:etc|ltda|s\.a|cia|ltd|co|corp|jr)\.$", re.IGNOREC
 _POINT = re.compile(
     r"\n(?=[ \t]*(?:[-•*–—▪◦|#>]+\s|\(?[a-z0-9]{1,3}[).]\s|cl[aá]usula\s|art(?:igo|icle)?\.?\s|§\s*\d))", re.IGNORECASE
 )
+_WORD = re.compile(r"\S{1,1000}")  # one without end would be read again for each part of it
 _SIGN = re.compile(r"^\s*(?:[-•*–—▪◦#>]+\s+)+")
 _SHOUTED = re.compile(r"(?m)^(?=[^\n]*[A-ZÀ-Ý]{3})[^a-zà-ÿ\n]{3,80}$\n?")
 # A short line that ends like no sentence, after one that did and before one that begins: a heading.
 _HEADED = re.compile(r"(?:(?<=[.!?:;”\"]\n)|(?<=\A)|(?<=\n\n))[^\n]{3,60}(?<![.!?:;,\-–—”\"])\n(?=[A-ZÀ-Ý\"“«])")
+_ABBREVIATION = 20
+"""Characters, more than the longest of ours has with what stands before it."""
+
 _LONG = 80
 """Words after which a sentence is cut at a semicolon, a colon or a comma: some texts have no full stops."""
 
@@ -60,7 +64,8 @@ def _whole(block: str, pieces: list[str]) -> Iterator[str]:
     start = end = place = 0
     for number, piece in enumerate(pieces):
         begins = block.index(piece, place)
-        if number and not _parted_wrongly(block[start:end], piece):
+        # Only its end is looked at: all of it, for each piece that is joined, would be the square of a long text.
+        if number and not _parted_wrongly(block[max(start, end - _ABBREVIATION) : end], piece):
             yield block[start:end]
             start = begins
         elif not number:
@@ -78,15 +83,20 @@ def _parted_wrongly(before: str, after: str) -> bool:
 
 def _cut(sentence: str) -> Iterator[str]:
     """*sentence*, or its parts when it is too long to be one."""
-    while len(sentence) > _LONG_CHARACTERS or len(sentence.split()) > _LONG:
-        words = list(itertools.islice(re.finditer(r"\S+", sentence), _LONG + 1))
+    start, end = 0, len(sentence)
+    while True:
+        words = list(itertools.islice(_WORD.finditer(sentence, start, end), _LONG + 1))
+        if not words:
+            return
+        start = words[0].start()
+        if len(words) <= _LONG and words[-1].end() - start <= _LONG_CHARACTERS:
+            yield sentence[start : words[-1].end()]
+            return
         ends = [word.end() for word in words[_LONG // 2 : _LONG] if word[0][-1] in ";:,"]
-        edge = ends[-1] if ends else words[-1].start() if len(words) > _LONG else len(sentence)
-        edge = min(edge, _LONG_CHARACTERS)  # a word without end is no word, but it is there
-        yield sentence[:edge].strip()
-        sentence = sentence[edge:].strip()
-    if sentence:
-        yield sentence
+        edge = ends[-1] if ends else words[-1].start() if len(words) > _LONG else end
+        edge = min(edge, start + _LONG_CHARACTERS)  # a word without end is no word, but it is there
+        yield sentence[start:edge].strip()
+        start = edge
 
 
 def language_of(text: str) -> str:

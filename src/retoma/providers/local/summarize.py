@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -38,14 +39,12 @@ _EXAMPLE = re.compile(
     re.IGNORECASE,
 )
 _QUANTITY = re.compile(
-    r"(R\$|US\$|[$€£])\s?\d|\b\d+([.,]\d+)*\s?(%|[a-zà-ÿ]{3,})|"
+    r"(R\$|US\$|[$€£])\s?\d|\b\d++([.,]\d++){0,5}\s?(%|[a-zà-ÿ]{3,})|"
     r"\b(vinte|trinta|quarenta|cinquenta|sessenta|setenta|oitenta|noventa|cem|cento|duzent[oa]s|mil|"
     r"twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety|hundred|thousand)\s[a-zà-ÿ]{3,}",
     re.IGNORECASE,
 )
-_CODE = re.compile(r"^```.*?^```$|^\|[^\n]*\|$", re.DOTALL | re.MULTILINE)
-"""What is for machines, and rows of tables."""
-
+_FENCE = "```"
 _SPOKEN = re.compile(r"[“”«»\"]")
 
 
@@ -113,7 +112,7 @@ class _Source:
     @classmethod
     def of(cls, chapter: Chapter, encoder: Encoder, waiting: Waiting) -> _Source:
         language = language_of(chapter.text)
-        prose = _CODE.sub("\n\n", chapter.text)
+        prose = _prose(chapter.text)
         if len(prose.split()) < AIM:  # the code is the chapter
             prose = chapter.text
         found = [" ".join(each.split()) for each in sentences(prose, language)]
@@ -128,6 +127,23 @@ class _Source:
         weights = rank.weights(found, rows, encoder.encode([chapter.title or found[0]])[0])
         lengths = np.array([len(each.split()) for each in found])
         return cls(language, len(chapter.text.split()), found, lengths, rows, weights)
+
+
+def _prose(text: str) -> str:
+    """*text* without what is for machines, and without rows of tables."""
+    lines = text.split("\n")
+    fences = [place for place, line in enumerate(lines) if line == _FENCE]
+    told, place = [], 0
+    while place < len(lines):
+        line = lines[place]
+        after = bisect_right(fences, place) if line.startswith(_FENCE) else len(fences)
+        if after < len(fences):
+            line, place = "\n\n", fences[after]
+        elif len(line) > 1 and line[0] == line[-1] == "|":
+            line = "\n\n"
+        told.append(line)
+        place += 1
+    return "\n".join(told)
 
 
 def _encoded(found: Sequence[str], encoder: Encoder, waiting: Waiting) -> Matrix:

@@ -12,7 +12,7 @@ LOCK_SECONDS = 2
 ``deadlock_timeout``, because that is when an automatic vacuum that stands in the way is told to leave."""
 
 _GUARD = """do $$ begin
-    if (select version_num from retoma.alembic_version) is distinct from '{0}' then
+    if (select version_num from {1}.alembic_version) is distinct from '{0}' then
         raise exception 'The tables are not at revision {0}.';
     end if;
 end $$"""
@@ -22,7 +22,8 @@ def run(revision_file: str, way: str) -> None:
     """Run the SQL file that belongs to a revision; *way* is 'up' or 'down'.
 
     One that builds or drops indexes ``concurrently`` is run statement by statement without a transaction, for that is
-    the only way; it blocks nobody, so it may wait as long as it has to.
+    the only way; it blocks nobody, so it may wait as long as it has to. What is printed has no such word: outside of a
+    transaction nothing could keep a statement from running on tables of another revision.
     """
     from alembic import op  # noqa: PLC0415 - only there while Alembic runs
 
@@ -33,8 +34,10 @@ def run(revision_file: str, way: str) -> None:
     before = revision.revision if way == "down" else revision.down_revision
     if context.as_sql and before is not None:
         # Whoever runs what was printed may not stop at an error; then the revisions after it must not happen either.
-        op.execute(_GUARD.format(before))
+        op.execute(_GUARD.format(before, context.version_table_schema))
     text = file.with_suffix(f".{way}.sql").read_text(encoding="utf-8").replace("%", "%%")
+    if context.as_sql:
+        text = re.sub(r"\bconcurrently\s+", "", text)
     if statements := _concurrent(text):
         with context.autocommit_block():
             for statement in statements:

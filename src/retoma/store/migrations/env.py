@@ -6,6 +6,7 @@ from alembic import context
 
 config = context.config
 connection = config.attributes.get("connection")
+schema = config.attributes["schema"]
 
 
 def mark(*, ctx: Any, heads: set[str], **_: Any) -> None:
@@ -15,12 +16,12 @@ def mark(*, ctx: Any, heads: set[str], **_: Any) -> None:
         module = context.script.get_revision(revision).module
         # One that says nothing serves only the programs that know it.
         said = f"'serves {getattr(module, 'serves', revision)}'"
-    ctx.execute(f"comment on table retoma.alembic_version is {said}")
+    ctx.execute(f"comment on table {schema}.alembic_version is {said}")
 
 
 options: dict[str, Any] = {
     "version_table": "alembic_version",
-    "version_table_schema": "retoma",
+    "version_table_schema": schema,
     "transaction_per_migration": True,
     "on_version_apply": mark,
 }
@@ -28,7 +29,7 @@ options: dict[str, Any] = {
 if context.is_offline_mode():
     context.configure(url=config.attributes["url"], literal_binds=True, **options)
     with context.begin_transaction():
-        context.execute("create schema if not exists retoma")
+        context.execute(f"create schema if not exists {schema}")
         context.run_migrations()
 else:
     context.configure(connection=connection, **options)

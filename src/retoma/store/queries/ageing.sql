@@ -1,8 +1,7 @@
 -- Time passes for one job, in tests: its past is moved further back, and no clock is touched.
 
 -- name: age
--- A worker that holds the job has been silent just as long. A server that has just started gives every lease a
--- grace; where the lease is over, that too counts as past.
+-- A worker that holds the job has been silent just as long, and nobody spares it because nobody looked meanwhile.
 with past as materialized (
     select make_interval(secs => %(seconds)s::float8) as span
 ),
@@ -17,6 +16,10 @@ aged as (
       from past
      where %(job_id)s::bigint is null or job.id = %(job_id)s::bigint
     returning job.id, job.worker_id
+),
+woken as (
+    -- What rested until its jobs are due may be due now.
+    update retoma.lanes as lane set awake = true, wake_at = null where not lane.awake
 ),
 aged_checkpoints as (
     update retoma.checkpoints as checkpoint
@@ -36,14 +39,25 @@ aged_workers as (
     update retoma.workers as worker
        set seen_at = worker.seen_at - past.span,
            lease_expires_at = worker.lease_expires_at - past.span,
-           lease_seconds = case when worker.lease_expires_at - past.span < now()
-                                then least(worker.lease_seconds,
-                                           extract(epoch from now() - pg_postmaster_start_time())::real / 2)
-                                else worker.lease_seconds end
+           spared_at = now()
       from past
      where worker.id in (select aged.worker_id from aged)
 )
 select aged.id from aged order by aged.id;
+
+-- name: held
+-- Jobs in the hands of a worker whose sessions are there: it lives, and would lose them if time passed.
+select job.id as job_id, worker.id as worker_id, worker.host, worker.pid
+  from retoma.jobs as job
+  join retoma.workers as worker on worker.id = job.worker_id
+ where job.state = 'running'
+   and (%(job_id)s::bigint is null or job.id = %(job_id)s::bigint)
+   and worker.stopped_at is null
+   and worker.hint in (
+-- include: held_hints
+       )
+ order by job.id
+ limit 1;
 
 -- name: tally
 -- How much has been done so far, and how much is left.

@@ -1,6 +1,6 @@
 -- Batches: many jobs followed as one. Each command is decided under the lock of the batch's row, by the state it is
 -- in, and told in its story in the same statement. Where a command reaches for the batch's jobs it skips those that
--- are locked at the moment: whoever holds one is about to tell the batch.
+-- are locked at the moment: whoever holds one is about to tell the batch. They are looked at again afterwards.
 
 -- name: create
 -- Not to be claimed until it is sealed: its lane is closed.
@@ -34,12 +34,18 @@ story as (
 )
 select created.id from created;
 
+-- name: alone
+-- Commands on one batch, and the pieces of one that is carried out, go one after the other. This lock comes before those
+-- of jobs and batches, and keeps nobody else waiting.
+select pg_advisory_xact_lock(736802, (%(id)s::bigint %% 2147483647)::integer)::text as alone;
+
 -- name: hold
 -- The row under its lock, as it is now. What follows in the same transaction sees whatever others had done before.
 select batch.state, batch.was, batch.epoch, batch.resumes, batch.max_resumes, batch.unfinished,
-       batch.sealed_at is not null as sealed, batch.reason
+       batch.sealed_at is not null as sealed, batch.reason, batch.total, batch.failures, batch.operation_id
   from retoma.batches as batch
  where batch.id = %(id)s::bigint
+   and batch.pruned_at is null
    for no key update;
 
 -- name: filling
@@ -85,7 +91,12 @@ sealed as (
     returning batch.id, batch.queue, batch.total
 ),
 opened as (
-    update retoma.lanes as lane set closed_at = null from filled where lane.id = filled.lane_id
+    update retoma.lanes as lane
+       set closed_at = null,
+           awake = true,
+           wake_at = null
+      from filled
+     where lane.id = filled.lane_id
 ),
 story as (
     insert into retoma.events (batch_id, seq, kind, data)
@@ -133,7 +144,7 @@ closed as (
 story as (
     insert into retoma.events (batch_id, seq, kind, data)
     select wanted.id, wanted.event_seq + 1, 'paused',
-           json_build_object('before', wanted.state, 'why', %(reason)s::text)
+           json_strip_nulls(json_build_object('before', wanted.state, 'why', %(reason)s::text, 'by', %(by)s::text))
       from wanted
 )
 select wanted.id from wanted;
@@ -145,21 +156,32 @@ select wanted.id from wanted;
 with wanted as materialized (
     select batch.id, batch.lane_id, batch.queue, batch.state, batch.event_seq, batch.failures,
            batch.total - batch.unfinished as ended,
-           (batch.state <> 'paused' and batch.unfinished > 0)::integer as cost,
+           hands.served,
+           -- Where nobody is there to carry it out, nothing is used up.
+           (batch.state <> 'paused' and batch.unfinished > 0 and hands.served)::integer as cost,
            case when batch.unfinished = 0 then 'completed'
                 when batch.started_at is not null
                      -- It was paused while its first job was being taken.
-                     or exists (select from retoma.jobs as job where job.batch_id = batch.id and job.fence > 0)
+                     or batch.unfinished < batch.total
+                     or exists (select from retoma.jobs as job where job.batch_id = batch.id and job.state = 'running')
                 then 'running'
                 else 'queued' end as goes_on
       from retoma.batches as batch
+     cross join lateral (
+           select exists (select
+                            from retoma.workers as worker
+                           where worker.stopped_at is null
+                             and worker.stopping_at is null
+                             and worker.lease_expires_at > now()
+                             and batch.queue = any (worker.queues)
+                             and batch.pipeline = any (worker.pipelines)) as served) as hands
      where batch.id = %(id)s::bigint
        and (batch.state = 'paused'
             or batch.state = 'failed' and batch.unfinished = 0
             or batch.state in ('stalled', 'failed')
                and batch.resumes < coalesce(%(max_resumes)s::integer, batch.max_resumes))
        and (%(epoch)s::integer is null or batch.epoch = %(epoch)s::integer)
-       for no key update
+       for no key update of batch
 ),
 resumed as (
     update retoma.batches as batch
@@ -183,7 +205,12 @@ resumed as (
      where batch.id = wanted.id
 ),
 opened as (
-    update retoma.lanes as lane set closed_at = null from wanted where lane.id = wanted.lane_id
+    update retoma.lanes as lane
+       set closed_at = null,
+           awake = true,
+           wake_at = null
+      from wanted
+     where lane.id = wanted.lane_id
 ),
 story as (
     insert into retoma.events (batch_id, seq, kind, data)
@@ -191,7 +218,34 @@ story as (
            json_build_object('before', wanted.state, 'why', 'resumed', 'by', %(by)s::text, 'counted', wanted.cost)
       from wanted
 )
-select wanted.id, wanted.state as was, pg_notify('retoma', wanted.queue)::text as hint from wanted;
+select wanted.id, wanted.state as was, wanted.served, pg_notify('retoma', wanted.queue)::text as hint from wanted;
+
+-- name: wake
+-- Who resumes does not want to wait for the next try: what failed or was sent away is due now.
+with wanted as materialized (
+    select job.id
+      from retoma.jobs as job
+     where job.batch_id = %(id)s::bigint
+       and job.state = 'queued'
+       and job.run_at > now()
+       and
+-- include: troubled
+     order by job.id
+     limit %(limit)s::integer
+       for no key update skip locked
+),
+woken as (
+    update retoma.jobs as job
+       set run_at = now()
+      from wanted
+     where job.id = wanted.id
+    returning job.id, job.lane_id
+),
+into_lane as materialized (
+    select distinct woken.lane_id from woken where woken.lane_id > 0
+),
+-- include: rouse
+select woken.id from woken;
 
 -- name: take_back
 -- A resume takes the jobs that hang away from whoever holds them: those that were taken before the batch fell silent.
@@ -212,6 +266,7 @@ queued as (
     update retoma.jobs as job
        set state = held.state,
            reason = 'resumed',
+           expires_at = null,
            attempt = job.attempt - 1,
            worker_id = null,
            claim_token = null,
@@ -262,6 +317,7 @@ cancelled as (
            finished_at = now(),
            stalled_at = null,
            expires_at = null,
+           operation_id = null,
            epoch = batch.epoch + 1,
            event_seq = wanted.event_seq + 1
       from wanted
@@ -274,13 +330,34 @@ closed as (
 story as (
     insert into retoma.events (batch_id, seq, kind, data)
     select wanted.id, wanted.event_seq + 1, 'cancelled',
-           json_build_object('before', wanted.state, 'why', %(reason)s::text)
+           json_strip_nulls(json_build_object('before', wanted.state, 'why', %(reason)s::text, 'by', %(by)s::text))
       from wanted
 )
 select wanted.id from wanted;
 
 -- name: cancel_jobs
--- The jobs of cancelled batches, a bounded piece at a time: those that wait end now, those that run are asked to.
+-- The jobs of a cancelled batch, a bounded piece at a time: those that wait end now, those that run are asked to.
+-- include: candidates
+wanted as materialized (
+    select job.id, job.state
+      from candidate
+      join retoma.jobs as job on job.id = candidate.id
+     where job.state = 'queued'
+        or job.state = 'running' and job.cancel_requested_at is null
+     order by job.id
+       for no key update of job skip locked
+),
+-- include: called_off
+-- include: tell
+select candidate.id, asked.id is not null as moved,
+       asked.id is not null or job.state = 'running' and job.cancel_requested_at is not null as settled
+  from candidate
+  join retoma.jobs as job on job.id = candidate.id
+  left join asked on asked.id = candidate.id
+ order by candidate.id;
+
+-- name: cancel_rest
+-- What was given back to a cancelled batch since, a bounded piece of it.
 with wanted as materialized (
     select job.id, job.state
       from retoma.batches as batch
@@ -290,55 +367,50 @@ with wanted as materialized (
             where job.batch_id = batch.id
               and job.state in ('queued', 'running')
               and (job.state = 'queued' or job.cancel_requested_at is null)
-            order by job.id
             limit %(limit)s::integer
               for no key update skip locked) as job
      where batch.state = 'cancelled'
        and batch.unfinished > 0
-       and (%(id)s::bigint is null or batch.id = %(id)s::bigint)
+       and batch.operation_id is null
      limit %(limit)s::integer
 ),
-asked as (
-    update retoma.jobs as job
-       set state = case when wanted.state = 'queued' then 'cancelled' else job.state end,
-           reason = case when wanted.state = 'queued' then 'batch' else job.reason end,
-           finished_at = case when wanted.state = 'queued' then now() end,
-           cancel_requested_at = coalesce(job.cancel_requested_at, now())
-      from wanted
-     where job.id = wanted.id
-    returning job.id, job.batch_id, job.key, job.state
-),
-moved as (
-    select asked.batch_id, asked.id, asked.key, 'queued' as was, asked.state, null::real as seconds
-      from asked
-     where asked.state = 'cancelled'
-),
+-- include: called_off
 -- include: tell
 select asked.id, asked.state from asked;
 
 -- name: retry_failed
 -- Only what failed (or was cancelled, when asked) gets new attempts; what it had done so far is kept. One error
--- group, when its fingerprint is given.
-with wanted as materialized (
-    select job.id, job.state
-      from retoma.jobs as job
-     where job.batch_id = %(id)s::bigint
-       and (job.state = 'failed' or job.state = 'cancelled' and %(cancelled)s::boolean)
+-- group, when its fingerprint is given; of those that are carried out later only what had ended when that was asked.
+-- include: candidates
+fitting as materialized (
+    select job.id
+      from candidate
+      join retoma.jobs as job on job.id = candidate.id
+     where (%(until)s::timestamptz is null or job.finished_at <= %(until)s::timestamptz)
        and (%(fingerprint)s::text is null or
 -- include: fingerprint
             = %(fingerprint)s::text)
+),
+wanted as materialized (
+    select job.id, job.state
+      from fitting
+      join retoma.jobs as job on job.id = fitting.id
+     where job.state = any (%(states)s::text[])
      order by job.id
-     limit %(limit)s::integer
        for no key update of job skip locked
 ),
 queued as (
+    -- What the constraints look at is set, all of it: PostgreSQL checks them first against an older version.
     update retoma.jobs as job
        set state = 'queued',
            reason = null,
            run_at = now(),
            expires_at = null,
            max_attempts = job.attempt + coalesce(%(attempts)s::integer, greatest(job.max_attempts - job.attempt, 1)),
+           retried_fence = job.fence,
            crashes = 0,
+           worker_id = null,
+           claim_token = null,
            cancel_requested_at = null,
            finished_at = null,
            error = null
@@ -352,20 +424,38 @@ hint as (
 moved as (
     select queued.batch_id, queued.id, queued.key, queued.was, queued.state, null::real as seconds from queued
 ),
--- include: tell
-select queued.id, (select count(*) from hint) as hints from queued;
+-- include: reckon
+story as (
+    -- Who wanted it stands in the last event of the two.
+    insert into retoma.events (batch_id, seq, kind, data)
+    select decided.id, decided.event_seq + 1, 'jobs',
+           json_strip_nulls(json_build_object('jobs', decided.jobs,
+                                              'by', case when decided.state = decided.was then %(by)s::text end))
+      from decided
+    union all
+    select decided.id, decided.event_seq + 2, decided.state,
+           json_strip_nulls(json_build_object('before', decided.was, 'why', 'retried', 'by', %(by)s::text))
+      from decided
+     where decided.state <> decided.was
+),
+-- include: beckon
+select candidate.id, queued.id is not null as moved, queued.id is not null or fitting.id is null as settled,
+       (select count(*) from hint) as hints
+  from candidate
+  left join fitting on fitting.id = candidate.id
+  left join queued on queued.id = candidate.id
+ order by candidate.id;
 
 -- name: restart
 -- Begin anew, a bounded piece at a time: checkpoints are set aside, and the jobs are queued as if they had never run.
-with wanted as materialized (
-    select job.id, job.state
-      from retoma.jobs as job
-     where job.batch_id = %(id)s::bigint
-       and job.id > %(after)s::bigint
-       and job.state <> 'running'
+-- One that still runs is taken from whoever holds it; what that one writes misses.
+-- include: candidates
+wanted as materialized (
+    select job.id, job.state, job.fence, job.attempt, job.worker_id, job.claimed_at
+      from candidate
+      join retoma.jobs as job on job.id = candidate.id
      order by job.id
-     limit %(limit)s::integer
-       for no key update skip locked
+       for no key update of job skip locked
 ),
 aside as (
     update retoma.checkpoints as checkpoint
@@ -378,6 +468,19 @@ aside as (
 unheard as (
     delete from retoma.signals as signal using wanted where signal.job_id = wanted.id
 ),
+written as (
+    insert into retoma.attempts (job_id, fence, attempt, worker_id, ending, reason, claimed_at)
+    select wanted.id, wanted.fence, wanted.attempt, wanted.worker_id, 'released', 'restart', wanted.claimed_at
+      from wanted
+     where wanted.state = 'running'
+),
+freed as (
+    update retoma.slots as slot
+       set job_id = null
+      from wanted
+     where wanted.state = 'running'
+       and slot.job_id = wanted.id
+),
 queued as (
     update retoma.jobs as job
        set state = 'queued',
@@ -385,7 +488,11 @@ queued as (
            run_at = now(),
            expires_at = null,
            attempt = 0,
+           retried_fence = job.fence,
+           restarted_fence = job.fence,
            crashes = 0,
+           worker_id = null,
+           claim_token = null,
            cancel_requested_at = null,
            finished_at = null,
            output = null,
@@ -398,7 +505,84 @@ moved as (
     select queued.batch_id, queued.id, queued.key, queued.was, queued.state, null::real as seconds from queued
 ),
 -- include: tell
-select queued.id from queued order by queued.id;
+select candidate.id, queued.id is not null as moved, queued.id is not null as settled
+  from candidate
+  left join queued on queued.id = candidate.id
+ order by candidate.id;
+
+-- name: has
+-- Whether a job of it is in one of these states.
+select exists (select
+                 from unnest(%(states)s::text[]) as wanted (state)
+                 join retoma.jobs as job on job.batch_id = %(id)s::bigint and job.state = wanted.state) as has;
+
+-- name: reopen
+-- The row of an ended batch whose jobs are about to be tried again, many of them.
+with wanted as materialized (
+    select batch.id, batch.lane_id, batch.queue, batch.state, batch.event_seq, batch.failures,
+           batch.total - batch.unfinished as ended
+      from retoma.batches as batch
+     where batch.id = %(id)s::bigint
+       and batch.state in ('completed', 'failed', 'cancelled')
+       and batch.total is not null
+       for no key update
+),
+reopened as (
+    update retoma.batches as batch
+       set state = 'running',
+           was = wanted.state,
+           reason = null,
+           cause = null,
+           forgiven = wanted.failures,
+           forgiven_of = wanted.ended,
+           started_at = coalesce(batch.started_at, now()),
+           finished_at = null,
+           last_progress_at = now(),
+           epoch = batch.epoch + 1,
+           event_seq = wanted.event_seq + 1
+      from wanted
+     where batch.id = wanted.id
+),
+opened as (
+    update retoma.lanes as lane set closed_at = null from wanted where lane.id = wanted.lane_id
+),
+story as (
+    insert into retoma.events (batch_id, seq, kind, data)
+    select wanted.id, wanted.event_seq + 1, 'running',
+           json_strip_nulls(json_build_object('before', wanted.state, 'why', 'retried', 'by', %(by)s::text))
+      from wanted
+)
+select wanted.id, pg_notify('retoma', wanted.queue)::text as hint from wanted;
+
+-- name: settle
+-- Nothing is carried out on it any more; if nothing is left to do by then, it is completed.
+with held as materialized (
+    select batch.id, batch.state, batch.unfinished, batch.event_seq, batch.was, batch.stalled_at, batch.finished_at,
+           batch.sealed_at is not null and batch.unfinished = 0
+               and batch.state in ('queued', 'running', 'stalled', 'paused') as over
+      from retoma.batches as batch
+     where batch.id = %(id)s::bigint
+       for no key update
+),
+settled as (
+    update retoma.batches as batch
+       set operation_id = null,
+           state = case when held.over then 'completed' else held.state end,
+           was = case when held.over then held.state else held.was end,
+           unfinished = held.unfinished,
+           stalled_at = case when held.over then null else held.stalled_at end,
+           finished_at = case when held.over then now() else held.finished_at end,
+           epoch = batch.epoch + held.over::integer,
+           event_seq = held.event_seq + held.over::integer
+      from held
+     where batch.id = held.id
+    returning batch.id, batch.state
+),
+story as (
+    insert into retoma.events (batch_id, seq, kind, data)
+    select held.id, held.event_seq + 1, 'completed', json_build_object('before', held.state) from held where held.over
+)
+select settled.id, settled.state from settled;
 
 -- name: restarted
 -- The row of a batch that begins anew: its resumes are given back, and it may carry another configuration.
@@ -429,19 +613,24 @@ anew as (
      where batch.id = wanted.id
 ),
 opened as (
-    update retoma.lanes as lane set closed_at = null from wanted where lane.id = wanted.lane_id
+    update retoma.lanes as lane
+       set closed_at = null,
+           awake = true,
+           wake_at = null
+      from wanted
+     where lane.id = wanted.lane_id
 ),
 story as (
     insert into retoma.events (batch_id, seq, kind, data)
     select wanted.id, wanted.event_seq + 1, 'running',
-           json_build_object('before', wanted.state, 'why', 'restarted',
-                             'configuration', %(configuration)s::json is not null)
+           json_strip_nulls(json_build_object('before', wanted.state, 'why', 'restarted', 'by', %(by)s::text,
+                                              'configuration', %(configuration)s::json is not null))
       from wanted
 )
 select wanted.id, pg_notify('retoma', wanted.queue)::text as hint from wanted;
 
 -- name: change
--- What may be changed while it lives; what is not given stays.
+-- What may be changed while it lives; what is not named in *given* stays, and what is given as null is lifted.
 with wanted as materialized (
     select batch.id, batch.event_seq
       from retoma.batches as batch
@@ -453,9 +642,11 @@ changed as (
        set name = coalesce(%(name)s::text, batch.name),
            labels = coalesce(%(labels)s::jsonb, batch.labels),
            max_resumes = coalesce(%(max_resumes)s::integer, batch.max_resumes),
-           max_failure_rate = coalesce(%(max_failure_rate)s::real, batch.max_failure_rate),
+           max_failure_rate = case when 'max_failure_rate' = any (%(given)s::text[])
+                                   then %(max_failure_rate)s::real
+                                   else batch.max_failure_rate end,
            stall_seconds = coalesce(%(stall_seconds)s::real, batch.stall_seconds),
-           budget = coalesce(%(budget)s::numeric, batch.budget),
+           budget = case when 'budget' = any (%(given)s::text[]) then %(budget)s::numeric else batch.budget end,
            epoch = batch.epoch + 1,
            event_seq = wanted.event_seq + 1
       from wanted
@@ -485,6 +676,7 @@ stalled as (
            reason = %(verdict)s::text,
            cause = %(cause)s::json,
            stalled_at = now(),
+           looked_at = now(),
            epoch = batch.epoch + 1,
            event_seq = wanted.event_seq + 1
       from wanted
@@ -498,13 +690,28 @@ story as (
 )
 select wanted.id from wanted;
 
+-- name: recall
+-- Stalled still, and now for another reason: that is said instead, without a new stall.
+update retoma.batches as batch
+   set reason = %(verdict)s::text,
+       cause = %(cause)s::json
+ where batch.id = %(id)s::bigint
+   and batch.state = 'stalled'
+   and batch.epoch = %(epoch)s::integer
+   and batch.event_seq = %(event_seq)s::bigint
+returning batch.id;
+
 -- name: give_up
--- Stalled once more with every resume used: definitely failed. What is done stays done.
+-- Stalled once more with every resume used, told so a round ago, and silent still: definitely failed. What is done stays
+-- done. Of one batch, only if it is as it was when that was found out.
 with wanted as materialized (
     select batch.id, batch.lane_id, batch.event_seq, batch.resumes
       from retoma.batches as batch
      where batch.state = 'stalled'
        and batch.resumes >= batch.max_resumes
+       and (%(id)s::bigint is null or batch.id = %(id)s::bigint)
+       and (%(event_seq)s::bigint is null or batch.event_seq = %(event_seq)s::bigint)
+       and batch.stalled_at <= now() - make_interval(secs => %(round)s::float8)
      order by batch.id
      limit 100
        for no key update skip locked
@@ -533,17 +740,24 @@ story as (
 select wanted.id from wanted;
 
 -- name: advance
--- A stalled batch in which a step was saved since: it moves again by itself, and no resume is counted.
+-- A stalled batch in which a step was saved since: it moves again by itself, and no resume is counted. Where its provider
+-- was the cause, only an answer is movement: documents whose first steps need no provider would be sent away as well.
 with wanted as materialized (
     select batch.id, batch.event_seq
       from retoma.batches as batch
      where batch.state = 'stalled'
-       and exists (select
-                     from retoma.jobs as job
-                     join retoma.checkpoints as checkpoint on checkpoint.job_id = job.id
-                    where job.batch_id = batch.id
-                      and job.state = 'running'
-                      and checkpoint.saved_at > batch.stalled_at)
+       and case when batch.reason in ('provider_down', 'rate_limited')
+                then exists (select
+                               from retoma.calls as call
+                              where call.batch_id = batch.id
+                                and call.state = 'answered'
+                                and call.answered_at > batch.stalled_at)
+                else exists (select
+                               from retoma.jobs as job
+                               join retoma.checkpoints as checkpoint on checkpoint.job_id = job.id
+                              where job.batch_id = batch.id
+                                and job.state = 'running'
+                                and checkpoint.saved_at > batch.stalled_at) end
      order by batch.id
      limit 100
        for no key update of batch skip locked
@@ -581,13 +795,32 @@ select batch.id
    for no key update skip locked;
 
 -- name: silent
--- Running batches in which no job has ended for as long as they allow.
+-- Batches at work in which no job has ended for as long as they allow, those first that nobody has looked at for the
+-- longest time. It is marked that somebody does now: a hundred that sleep for days hide nobody, and two who make the
+-- round at once look at different ones.
+with quiet as materialized (
+    select batch.id
+      from retoma.batches as batch
+     where batch.state in ('running', 'stalled')
+       and batch.last_progress_at < now() - make_interval(secs => batch.stall_seconds)
+     order by batch.looked_at nulls first, batch.id
+     limit %(limit)s::integer
+       for no key update skip locked
+)
+update retoma.batches as batch
+   set looked_at = now()
+  from quiet
+ where batch.id = quiet.id
+returning batch.id;
+
+-- name: resting_for
+-- Batches that rest for a reason that has gone.
 select batch.id
   from retoma.batches as batch
- where batch.state = 'running'
-   and batch.last_progress_at < now() - make_interval(secs => batch.stall_seconds)
- order by batch.last_progress_at
- limit 100;
+ where batch.state = 'paused'
+   and batch.reason = any (%(reasons)s::text[])
+ order by batch.id
+ limit 1000;
 
 -- name: one
 select batch.id, batch.name, batch.pipeline, batch.queue, batch.route, batch.labels::text as labels,
@@ -595,24 +828,26 @@ select batch.id, batch.name, batch.pipeline, batch.queue, batch.route, batch.lab
        batch.cause::text as cause, batch.total, batch.unfinished, batch.failures, batch.resumes, batch.max_resumes,
        batch.max_failure_rate, batch.budget, batch.spent, batch.stall_seconds, batch.epoch, batch.event_seq,
        batch.created_at, batch.sealed_at, batch.expires_at, batch.started_at, batch.stalled_at, batch.finished_at,
-       batch.last_progress_at, batch.last_key
+       batch.last_progress_at, batch.last_key, batch.operation_id, batch.unpriced
   from retoma.batches as batch
- where batch.id = %(id)s::bigint;
+ where batch.id = %(id)s::bigint
+   and batch.pruned_at is null;
 
 -- name: page
--- Newest first, after a cursor; each filter counts only when it is given.
+-- Newest first, after a cursor; each filter counts only when it is given. A list reads no configurations.
 select batch.id, batch.name, batch.pipeline, batch.queue, batch.route, batch.labels::text as labels,
-       batch.configuration::text as configuration, batch.correlation_id, batch.state, batch.reason,
+       '{}' as configuration, batch.correlation_id, batch.state, batch.reason,
        batch.cause::text as cause, batch.total, batch.unfinished, batch.failures, batch.resumes, batch.max_resumes,
        batch.max_failure_rate, batch.budget, batch.spent, batch.stall_seconds, batch.epoch, batch.event_seq,
        batch.created_at, batch.sealed_at, batch.expires_at, batch.started_at, batch.stalled_at, batch.finished_at,
-       batch.last_progress_at, batch.last_key
+       batch.last_progress_at, batch.last_key, batch.operation_id, batch.unpriced
   from retoma.batches as batch
  where (%(states)s::text[] is null or batch.state = any (%(states)s::text[]))
    and (%(pipeline)s::text is null or batch.pipeline = %(pipeline)s::text)
    and (%(labels)s::jsonb is null or batch.labels @> %(labels)s::jsonb)
    and (%(name)s::text is null or batch.name = %(name)s::text)
    and (%(before)s::bigint is null or batch.id < %(before)s::bigint)
+   and batch.pruned_at is null
  order by batch.id desc
  limit %(limit)s::integer;
 
@@ -624,7 +859,7 @@ select batch.id, batch.name, batch.state, batch.reason, coalesce(batch.total, co
        batch.pace_minute * exp(-least(extract(epoch from now() - batch.paced_at) / 60, 700)::float8) as pace_minute,
        batch.pace_five * exp(-least(extract(epoch from now() - batch.paced_at) / 300, 700)::float8) as pace_five,
        batch.busy_seconds, batch.spent, batch.budget, batch.stall_seconds, batch.created_at, batch.started_at,
-       batch.stalled_at, batch.finished_at, batch.epoch, batch.event_seq, now() as now
+       batch.stalled_at, batch.finished_at, batch.epoch, batch.event_seq, now() as now, batch.unpriced
   from retoma.batches as batch
  cross join lateral (
        select coalesce(sum(job.jobs), 0)::integer as all_jobs,
@@ -639,7 +874,8 @@ select batch.id, batch.name, batch.state, batch.reason, coalesce(batch.total, co
                  from retoma.jobs as job
                 where job.batch_id = batch.id
                 group by job.state) as job) as counts
- where batch.id = %(id)s::bigint;
+ where batch.id = %(id)s::bigint
+   and batch.pruned_at is null;
 
 -- name: steps
 -- Step by step: how often it was done, how long it takes, and how many unfinished jobs got as far as this.
@@ -710,31 +946,61 @@ open_jobs as materialized (
 waiting as materialized (
     select count(*)::integer as queued,
            count(*) filter (where job.run_at <= now())::integer as due,
+           count(*) filter (where job.troubled)::integer as troubled,
            min(job.run_at) filter (where job.run_at > now()) as next_run_at,
-           min(job.run_at) filter (where job.run_at <= now()) as oldest_due_at
-      from batch
-      join retoma.jobs as job on job.batch_id = batch.id and job.state = 'queued'
+           min(job.run_at) filter (where job.run_at <= now() and not job.troubled) as oldest_due_at
+      from (select job.run_at,
+-- include: troubled
+                   as troubled
+              from batch
+              join retoma.jobs as job on job.batch_id = batch.id and job.state = 'queued') as job
 ),
 bad as materialized (
-    -- How attempts ended since the last progress.
-    select attempt.ending, attempt.reason, split_part(attempt.error, E'\n', 1) as error, attempt.worker_id,
-           attempt.job_id, attempt.ended_at
+    -- How attempts ended since the last progress, of jobs that did not get as far as a rest of their own since.
+    select attempt.ending, attempt.reason, split_part(attempt.error, E'\n', 1) as error, attempt.ended_at,
+           extract(epoch from attempt.ended_at - attempt.claimed_at)::float8 as seconds
       from batch
       join retoma.jobs as job on job.batch_id = batch.id and job.state in ('queued', 'running') and job.fence > 0
       join retoma.attempts as attempt on attempt.job_id = job.id
      where attempt.ended_at > batch.last_progress_at
        and attempt.ending not in ('released', 'postponed', 'waiting')
+       and not exists (select
+                         from retoma.attempts as later
+                        where later.job_id = attempt.job_id
+                          and later.fence > attempt.fence
+                          and (later.ending = 'waiting' or later.ending = 'postponed' and later.reason = 'sleeping'))
+),
+live as materialized (
+    -- How long jobs have run that are in good hands.
+    select extract(epoch from now() - open_jobs.claimed_at)::float8 as seconds
+      from open_jobs
+     where open_jobs.lease_expires_at >= now()
+       and open_jobs.worker_stopped_at is null
+),
+asked as materialized (
+    select call.provider, call.model, call.state, call.status, call.error, call.asked_at, call.id
+      from batch
+      join retoma.calls as call on call.batch_id = batch.id
+     order by call.id desc
+     limit 1000
+),
+failed_call as materialized (
+    select asked.status, split_part(asked.error, E'\n', 1) as error
+      from asked
+     where asked.error is not null
+     order by asked.id desc
+     limit 1
 ),
 shut as materialized (
     -- The limit that keeps its last calls waiting: the provider said so, or failed too often.
     select bucket.name, greatest(bucket.cooled_until, bucket.opened_until) as until,
            bucket.opened_until is not null as broken
-      from (select distinct call.provider, call.provider || '/' || call.model as model
-              from (select call.provider, call.model
-                      from batch
-                      join retoma.calls as call on call.batch_id = batch.id
-                     order by call.id desc
-                     limit 100) as call) as used
+      from (select distinct asked.provider, asked.provider || '/' || asked.model as model from asked
+             union
+            select distinct substr(job.reason, 10), substr(job.reason, 10)
+              from batch
+              join retoma.jobs as job on job.batch_id = batch.id and job.state = 'queued'
+             where job.reason like 'limited: %%') as used
       join retoma.limits as bucket
         on bucket.name in (used.provider, used.model)
         or starts_with(bucket.name, used.model || '/')
@@ -742,13 +1008,26 @@ shut as materialized (
         or bucket.opened_until is not null
      order by broken desc, until desc
      limit 1
+),
+worst as materialized (
+    -- What most of the failed jobs of a batch that has ended say.
+    select (array_agg(coalesce(split_part(job.error, E'\n', 1), job.reason)))[1] as error, count(*)::integer as jobs
+      from (select job.error, job.reason
+              from batch
+              join retoma.jobs as job on job.batch_id = batch.id and job.state = 'failed'
+             where batch.state in ('completed', 'failed')
+             limit 10000) as job
+     group by
+-- include: fingerprint
+     order by jobs desc, error
+     limit 3
 )
 select batch.state, batch.reason, batch.queue, batch.pipeline, batch.sealed_at, batch.started_at,
        batch.last_progress_at, batch.stall_seconds, batch.epoch, batch.event_seq, batch.budget, batch.spent,
        batch.last_key, batch.resumes, batch.max_resumes, batch.unfinished, batch.failures,
        (select queue.paused_reason from retoma.queues as queue
          where queue.name = batch.queue and queue.paused_at is not null) as queue_paused,
-       waiting.queued, waiting.due, waiting.oldest_due_at, waiting.next_run_at,
+       waiting.queued, waiting.due, waiting.oldest_due_at, waiting.troubled, waiting.next_run_at,
        (select job.reason from retoma.jobs as job
          where job.batch_id = batch.id and job.state = 'queued' and job.run_at = waiting.next_run_at limit 1)
            as next_reason,
@@ -758,8 +1037,12 @@ select batch.state, batch.reason, batch.queue, batch.pipeline, batch.sealed_at, 
        (select open_jobs.label from open_jobs where open_jobs.lease_expires_at < now()
          order by open_jobs.id limit 1) as lost_worker,
        (select min(open_jobs.seen_at) from open_jobs where open_jobs.lease_expires_at < now()) as lost_at,
-       -- The job that has run for the shortest time: when even that one is late, all are.
-       (select min(extract(epoch from now() - open_jobs.claimed_at)) from open_jobs)::float8 as youngest_seconds,
+       -- Where attempts end badly a job that has only just begun proves nothing: it may end the same way.
+       (select min(live.seconds)
+          from live
+         where live.seconds > case when waiting.troubled > 0 or exists (select from bad)
+                                   then greatest((select max(bad.seconds) from bad), least(5, batch.stall_seconds / 2))
+                                   else 0 end) as outlived_seconds,
        (select coalesce(open_jobs.key, open_jobs.id::text) from open_jobs
          order by open_jobs.claimed_at limit 1) as oldest_key,
        (select max(extract(epoch from now() - open_jobs.claimed_at)) from open_jobs)::float8 as oldest_seconds,
@@ -793,6 +1076,12 @@ select batch.state, batch.reason, batch.queue, batch.pipeline, batch.sealed_at, 
        (select shut.name from shut) as shut_limit,
        (select shut.until from shut) as shut_until,
        coalesce((select shut.broken from shut), false) as shut_broken,
+       (select extract(epoch from max(asked.asked_at) - min(asked.asked_at)) from asked
+         where asked.status = 429 and asked.asked_at > batch.last_progress_at)::float8 as limited_seconds,
+       (select failed_call.status from failed_call) as call_status,
+       (select failed_call.error from failed_call) as call_error,
+       (select json_agg(json_build_object('error', left(worst.error, 300), 'jobs', worst.jobs)) from worst)::text as worst,
+       batch.cause::text as cause,
        now() as now
   from batch
  cross join waiting;
@@ -834,6 +1123,13 @@ select event.seq, event.kind, event.at, event.data::text as data
  order by event.seq
  limit %(limit)s::integer;
 
+-- name: pipelines
+-- Of which pipeline each of many batches is; those that are not there are left out.
+select batch.id, batch.pipeline
+  from retoma.batches as batch
+ where batch.id = any (%(ids)s::bigint[])
+   and batch.pruned_at is null;
+
 -- name: news
 -- The events of many batches at once, each after its own cursor.
 select event.batch_id, event.seq, event.kind, event.at, event.data::text as data
@@ -847,26 +1143,86 @@ select event.batch_id, event.seq, event.kind, event.at, event.data::text as data
         limit %(limit)s::integer) as event
  order by event.batch_id, event.seq;
 
+-- name: hint
+-- Whoever listens holds the lock in shared mode: when we can have it for ourselves nobody does, and nothing is sent.
+-- A hint need not be on disk before it goes out; what it tells of is.
+select case when pg_try_advisory_xact_lock(%(listening)s::bigint) then false
+            when set_config('synchronous_commit', 'off', true) = 'off'
+            then pg_notify('retoma_batches', %(ids)s::text) is not null
+       end as heard;
+
 -- name: configuration
 select batch.configuration::text as configuration from retoma.batches as batch where batch.id = %(id)s::bigint;
 
+-- name: end_waiting
+-- Batches that failed and were left so for longer than the retention: what still waits in them is cancelled, a bounded
+-- piece at a time, so that they can go whole.
+with old as materialized (
+    select batch.id
+      from retoma.batches as batch
+     where batch.finished_at < now() - make_interval(secs => %(older_than)s::float8)
+       and batch.state = 'failed'
+       and batch.unfinished > 0
+       and batch.operation_id is null
+       and batch.pruned_at is null
+     order by batch.finished_at, batch.id
+     limit 100
+),
+wanted as materialized (
+    select job.id, job.state
+      from old
+     cross join lateral (
+           select job.id, job.state
+             from retoma.jobs as job
+            where job.batch_id = old.id
+              and job.state in ('queued', 'running')
+              and (job.state = 'queued' or job.cancel_requested_at is null)
+            limit %(limit)s::integer
+              for no key update skip locked) as job
+     limit %(limit)s::integer
+),
+-- include: called_off
+-- include: tell
+select asked.id, asked.state from asked;
+
+-- name: retire
+-- Batches that ended long ago and in which nothing is left to end: from here on nobody sees them or acts on them, so
+-- that they can be removed in pieces. The lock keeps out everybody who is about to bring one back to life.
+with old as materialized (
+    select batch.id
+      from retoma.batches as batch
+     where batch.finished_at < now() - make_interval(secs => %(older_than)s::float8)
+       and batch.unfinished = 0
+       and batch.operation_id is null
+       and batch.pruned_at is null
+     order by batch.finished_at, batch.id
+     limit %(limit)s::integer
+       for update skip locked
+)
+update retoma.batches as batch
+   set pruned_at = now()
+  from old
+ where batch.id = old.id
+returning batch.id;
+
 -- name: prune
--- Batches that ended long ago, whole: jobs first, a bounded piece at a time, then the row and all that is left of it.
+-- Batches that are being removed: jobs first, then the story, a bounded piece at a time, then the row and all that is
+-- left of it.
 with old as materialized (
     select batch.id, batch.lane_id
       from retoma.batches as batch
-     where batch.finished_at < now() - make_interval(secs => %(older_than)s::float8)
-     order by batch.id
-     limit 10
+     where batch.pruned_at is not null
+     order by batch.pruned_at, batch.id
+     limit 100
        for update skip locked
 ),
 old_jobs as materialized (
     select job.id
       from old
      cross join lateral (
-           select job.id from retoma.jobs as job
-            where job.batch_id = old.id and job.state not in ('queued', 'running')
-            order by job.id
+           select job.id
+             from retoma.jobs as job
+            where job.batch_id = old.id
             limit %(limit)s::integer
               for update skip locked) as job
      limit %(limit)s::integer
@@ -876,14 +1232,38 @@ gone_checkpoints as (
     delete from retoma.checkpoints as checkpoint using old_jobs where checkpoint.job_id = old_jobs.id),
 gone_signals as (delete from retoma.signals as signal using old_jobs where signal.job_id = old_jobs.id),
 gone_jobs as (delete from retoma.jobs as job using old_jobs where job.id = old_jobs.id returning job.id),
-empty as materialized (
+silent as materialized (
     select old.id, old.lane_id
       from old
      where not exists (select from retoma.jobs as job where job.batch_id = old.id)
 ),
-gone_events as (delete from retoma.events as event using empty where event.batch_id = empty.id),
+old_events as materialized (
+    select event.batch_id, event.seq
+      from silent
+     cross join lateral (
+           select event.batch_id, event.seq
+             from retoma.events as event
+            where event.batch_id = silent.id
+            order by event.seq
+            limit %(limit)s::integer) as event
+     limit %(limit)s::integer
+),
+gone_events as (
+    delete from retoma.events as event
+     using old_events
+     where (event.batch_id, event.seq) = (old_events.batch_id, old_events.seq)
+    returning event.batch_id
+),
+empty as materialized (
+    select silent.id, silent.lane_id
+      from silent
+     where not exists (select from retoma.events as event where event.batch_id = silent.id)
+),
+gone_operations as (delete from retoma.operations as operation using empty where operation.batch_id = empty.id),
 gone_lanes as (delete from retoma.lanes as lane using empty where lane.id = empty.lane_id),
 gone as (delete from retoma.batches as batch using empty where batch.id = empty.id returning batch.id)
 select gone_jobs.id, 'job' as what from gone_jobs
+union all
+select gone_events.batch_id, 'event' as what from gone_events
 union all
 select gone.id, 'batch' as what from gone;

@@ -1,89 +1,163 @@
 -- Calls: the intent is committed before a provider is asked, and the answer as it came before anybody reads it.
 
 -- name: open
--- One statement decides: an equal request that was answered is given back; one that somebody else has under way is
--- waited for; one that was handed in, and whose result nobody looks for any more, is taken over with its operation;
--- else the intent is written, if the job is still ours (or no job asks) and its batch can pay. Two who come at the very
--- same moment are told apart by the index one_asks_and_others_wait: the second fails whole, and looks again. Other
--- intents whose worker is gone, or that an earlier attempt left, are in doubt. The purse is locked before calls, here
--- and below.
-with mine as materialized (
-    select job.id, job.batch_id
-      from retoma.jobs as job
-     where job.id = %(job_id)s::bigint
-       and job.fence = %(fence)s::bigint
-       and job.worker_id = %(worker_id)s::bigint
-     union all
-    select null, null
-     where %(job_id)s::bigint is null
+-- One statement decides for many intents, each by itself: an equal request that was answered is given back; one that
+-- somebody else has under way is waited for; one that was handed in, and whose result nobody looks for any more, is taken
+-- over with its operation; else the intent is written, if the job is still ours (or no job asks) and its batch can pay.
+-- Who wants an answer of its own (no reuse) gets that of its own step, from whichever attempt, and of no other. An answer
+-- that did not fit goes to the job alone that asked for it, and only until a person has it tried again. Of two who come at
+-- the very same moment one is told apart by the index one_asks_and_others_wait: it writes nothing, and looks again. Other
+-- intents whose worker is gone, or that an earlier attempt left, are in doubt. Locks are taken in one order, here and
+-- below: batches by id, calls by id, and then new keys in their order. Subqueries with *in* are hashed, joins are not.
+with said as materialized (
+    select said.*
+      from unnest(%(keys)s::text[], %(providers)s::text[], %(models)s::text[], %(jobs)s::bigint[], %(fences)s::bigint[],
+                  %(steps)s::text[], %(kinds)s::text[], %(requests)s::text[], %(reserved)s::numeric[],
+                  %(reuse)s::boolean[], %(before)s::boolean[], %(patience)s::float8[], %(kept)s::float8[])
+           with ordinality
+           as said (key, provider, model, job_id, fence, step, kind, request, reserved, reuse, before, patience, kept,
+                    place)
 ),
-known as materialized (
-    select call.id
-      from retoma.calls as call
-     where call.tenant = %(tenant)s::text
-       and call.key = %(key)s::text
-       and call.state = 'answered'
-       and %(reuse)s::boolean
-     order by call.id
-     limit 1
+mine as materialized (
+    select said.*, job.batch_id, job.pipeline,
+           coalesce(job.retried_fence, 0) as retried,
+           coalesce(job.restarted_fence, 0) as restarted,
+           case when said.reuse
+                then (select min(call.id + 0)  -- found by its key: the plain id would be sought from the oldest call on
+                        from retoma.calls as call
+                       where call.tenant = %(tenant)s::text
+                         and call.key = said.key
+                         and call.state = 'answered'
+                         and call.unfit_at is null) end as shared
+      from said
+      left join retoma.jobs as job
+        on job.id = said.job_id
+       and job.fence = said.fence
+       and job.worker_id = %(worker_id)s::bigint
+     where said.job_id is null
+        or job.id is not null
+),
+own as materialized (
+    -- What this very job has asked before.
+    select mine.place, call.id, call.state, call.worker_id, call.fence, call.request_id, call.asked_at,
+           call.awaited_until, call.own_until,
+           call.cost > 0 or call.cost is null and call.cost_basis is not null as billed,
+           call.step = mine.step as fits,
+           call.unfit_at is not null as unfit
+      from mine
+      join retoma.calls as call on call.job_id = mine.job_id
+     where mine.before
+       and mine.shared is null
+       and call.tenant = %(tenant)s::text
+       and call.key = mine.key
+),
+judged as materialized (
+    select mine.*,
+           coalesce(mine.shared,
+                    (select max(own.id)
+                       from own
+                      where own.place = mine.place
+                        and own.state = 'answered'
+                        and case when mine.reuse then own.unfit and own.fence > mine.retried
+                                 else own.fits and not own.unfit and own.fence > mine.restarted end)) as known
+      from mine
 ),
 asked as materialized (
-    select call.id, call.worker_id, call.awaited_until,
-           call.job_id = %(job_id)s::bigint and call.fence = %(fence)s::bigint as ours,
-           (worker.id is not null or call.job_id is null) and call.awaited_until > clock_timestamp() as alive,
+    select mine.place, call.id, call.worker_id, call.awaited_until, call.own_until,
+           true as fits,
+           call.job_id = mine.job_id and call.fence = mine.fence as ours,
+           call.fence < mine.fence as earlier,
+           call.awaited_until > clock_timestamp()
+           and (call.job_id is null
+                or exists (select from retoma.workers as worker
+                            where worker.id = call.worker_id
+                              and worker.stopped_at is null
+                              and worker.lease_expires_at > now())) as alive,
            call.request_id is not null
-           and call.asked_at > clock_timestamp() - make_interval(secs => %(kept)s::float8) as handed_in
-      from retoma.calls as call
-      left join retoma.workers as worker
-        on worker.id = call.worker_id
-       and worker.stopped_at is null
-       and worker.lease_expires_at > now()
-     where call.tenant = %(tenant)s::text
-       and call.key = %(key)s::text
-       and call.state = 'open'
-       and call.awaited_until is not null
-       and %(reuse)s::boolean
+           and call.asked_at > clock_timestamp() - make_interval(secs => mine.kept) as handed_in
+      from mine
+     cross join lateral (
+           -- There is one at most. The limit has it looked for by its key, and not among all that are open.
+           select open.*
+             from retoma.calls as open
+            where open.tenant = %(tenant)s::text
+              and open.key = mine.key
+              and open.state = 'open'
+              and open.awaited_until is not null
+            limit 1) as call
+     where mine.reuse
+     union all
+    select mine.place, own.id, own.worker_id, own.awaited_until, own.own_until, own.fits, own.fence = mine.fence,
+           own.fence < mine.fence,
+           coalesce(own.own_until, own.awaited_until) > clock_timestamp()
+           and exists (select from retoma.workers as worker
+                        where worker.id = own.worker_id
+                          and worker.stopped_at is null
+                          and worker.lease_expires_at > now()),
+           own.request_id is not null
+           and own.asked_at > clock_timestamp() - make_interval(secs => mine.kept)
+      from own
+      join mine on mine.place = own.place
+     where own.state = 'open'
+       and not (mine.reuse and own.awaited_until is not null)
+),
+awaited as materialized (
+    select distinct on (asked.place) asked.*
+      from asked
+     where asked.alive
+       and asked.fits
+     order by asked.place, asked.id
 ),
 left_behind as materialized (
-    select asked.id, asked.worker_id, asked.awaited_until, asked.handed_in, true as fits
+    select asked.*
       from asked
-      join mine on not asked.alive
-     union
-    -- Who wants another throw gets that of its own step back, and of no other.
-    select call.id, call.worker_id, call.awaited_until,
-           call.request_id is not null
-           and call.asked_at > clock_timestamp() - make_interval(secs => %(kept)s::float8),
-           call.step = %(step)s::text
-      from mine
-      join retoma.calls as call on call.job_id = mine.id
-     where call.key = %(key)s::text
-       and call.state = 'open'
-       and (call.fence < %(fence)s::bigint or call.request_id is not null and call.step = %(step)s::text)
-       and not exists (select from asked where asked.id = call.id)
+     where not asked.alive
+       and (asked.fits or asked.earlier)
 ),
 found as materialized (
-    select left_behind.id, left_behind.worker_id, left_behind.awaited_until
+    select distinct on (left_behind.place) left_behind.*
       from left_behind
      where left_behind.handed_in
        and left_behind.fits
-       and not exists (select from known)
-     order by left_behind.id
-     limit 1
+       and left_behind.place not in (select judged.place from judged where judged.known is not null)
+       and left_behind.place not in (select awaited.place from awaited)
+     order by left_behind.place, left_behind.id
 ),
-free as materialized (
-    select mine.id, mine.batch_id
-      from mine
-     where not exists (select from known)
-       and not exists (select from asked where asked.alive)
-       and not exists (select from found)
+sorted as materialized (
+    select judged.*,
+           judged.known is null
+           and judged.place not in (select awaited.place from awaited)
+           and judged.place not in (select found.place from found) as free
+      from judged
 ),
-budget as (
-    update retoma.batches as batch
-       set reserved = batch.reserved + %(reserved)s::numeric
-      from free
-     where batch.id = free.batch_id
-       and (batch.budget is null or batch.spent + batch.reserved + %(reserved)s::numeric <= batch.budget)
-    returning batch.id
+purse as materialized (
+    select batch.id, batch.budget, batch.budget - batch.spent - batch.reserved as rest
+      from retoma.batches as batch
+     where batch.id in (select sorted.batch_id from sorted where sorted.free)
+     order by batch.id
+       for no key update
+),
+touched as materialized (
+    select call.id
+      from retoma.calls as call
+     where call.id in (select left_behind.id from left_behind
+                        union all
+                       select judged.known from judged where judged.known is not null)
+       and (select count(*) from purse) >= 0
+     order by call.id
+       for no key update
+),
+paid as materialized (
+    select sorted.*, purse.budget,
+           case when sorted.free then nextval('retoma.calls_id_seq') end as id,
+           sorted.free
+           and (sorted.batch_id is null
+                or purse.id is not null
+                   and coalesce(sum(case when sorted.free then sorted.reserved end)
+                                    over (partition by sorted.batch_id order by sorted.place) <= purse.rest, true))
+               as pays
+      from sorted
+      left join purse on purse.id = sorted.batch_id
 ),
 doubt as (
     update retoma.calls as call
@@ -92,59 +166,93 @@ doubt as (
      where call.id = left_behind.id
        and not left_behind.handed_in
        and call.state = 'open'
-       and (select count(*) from budget) >= 0
-    returning call.job_id
+       and (select count(*) from touched) >= 0
+    returning call.id, call.job_id
 ),
 taken_over as (
     -- Of two who would take it over one does: what the other saw of it does not hold any more.
     update retoma.calls as call
        set worker_id = %(worker_id)s::bigint,
-           fence = case when call.job_id = %(job_id)s::bigint then %(fence)s::bigint else call.fence end,
-           awaited_until = case when %(reuse)s::boolean
-                                then clock_timestamp() + make_interval(secs => %(patience)s::float8) end
+           fence = case when call.job_id = mine.job_id then mine.fence else call.fence end,
+           awaited_until = case when mine.reuse then clock_timestamp() + make_interval(secs => mine.patience) end,
+           own_until = case when not mine.reuse then clock_timestamp() + make_interval(secs => mine.patience) end
       from found
+      join mine on mine.place = found.place
      where call.id = found.id
        and call.state = 'open'
        and call.worker_id is not distinct from found.worker_id
        and call.awaited_until is not distinct from found.awaited_until
+       and call.own_until is not distinct from found.own_until
+       and (select count(*) from touched) >= 0
     returning call.id, call.request_id
 ),
-doubts as materialized (
-    select (select count(*) from doubt) as lost,
-           (select count(*) from doubt where doubt.job_id = %(job_id)s::bigint)
-           + (select count(*)
-                from mine
-                join retoma.calls as call on call.job_id = mine.id
-               where call.key = %(key)s::text
-                 and call.state = 'doubtful') as own
+again as materialized (
+    -- What was paid before, or may have been: by this job, or by another whose answer is in doubt from here on.
+    select left_behind.place, doubt.job_id
+      from left_behind
+      join doubt on doubt.id = left_behind.id
+     union all
+    select own.place, mine.job_id
+      from own
+      join mine on mine.place = own.place
+     where own.state = 'doubtful'
+     union all
+    select own.place, null
+      from own
+      join mine on mine.place = own.place
+     where (own.state = 'answered' or own.billed)
+       and (own.fits or mine.reuse)
 ),
 opened as (
-    insert into retoma.calls (tenant, key, provider, model, job_id, batch_id, step, fence, worker_id, kind, request,
-                              reserved, awaited_until)
-    select %(tenant)s::text, %(key)s::text, %(provider)s::text, %(model)s::text, free.id, free.batch_id,
-           %(step)s::text, %(fence)s::bigint, %(worker_id)s::bigint,
-           case when %(kind)s::text = 'first' and doubts.lost + doubts.own > 0 then 'again' else %(kind)s::text end,
-           %(request)s::json, %(reserved)s::numeric,
-           case when %(reuse)s::boolean
-                then clock_timestamp() + make_interval(secs => %(patience)s::float8) end
-      from free
-     cross join doubts
-     where free.batch_id is null
-        or exists (select from budget)
+    insert into retoma.calls (id, tenant, key, provider, model, job_id, batch_id, step, fence, worker_id, kind, request,
+                              reserved, awaited_until, own_until, pipeline)
+    overriding system value
+    select paid.id, %(tenant)s::text, paid.key, paid.provider, paid.model, paid.job_id, paid.batch_id, paid.step,
+           paid.fence, %(worker_id)s::bigint,
+           case when paid.kind = 'first' and paid.place in (select again.place from again) then 'again'
+                else paid.kind end,
+           paid.request::json, paid.reserved,
+           case when paid.reuse then clock_timestamp() + make_interval(secs => paid.patience) end,
+           case when not paid.reuse then clock_timestamp() + make_interval(secs => paid.patience) end,
+           paid.pipeline
+      from paid
+     where paid.pays
+       and (select count(*) from again) >= 0  -- what is in doubt from here on is out of the way first
+     order by paid.key
+    on conflict (tenant, key) where state = 'open' and awaited_until is not null do nothing
     returning id
 ),
+settled as (
+    update retoma.batches as batch
+       set reserved = batch.reserved + spent.reserved
+      from (select paid.batch_id, sum(paid.reserved) as reserved
+              from paid
+             where paid.id in (select opened.id from opened)
+             group by paid.batch_id) as spent
+     where batch.id = spent.batch_id
+),
 reused as (
-    update retoma.calls as call set reused = call.reused + 1 from known where call.id = known.id
+    update retoma.calls as call
+       set reused = call.reused + 1
+      from paid
+     where call.id = paid.known
+       and (select count(*) from touched) >= 0
 )
-select exists (select from mine) as mine,
-       (select known.id from known) as known,
-       coalesce((select opened.id from opened), (select taken_over.id from taken_over)) as opened,
-       (select doubts.own from doubts) as doubts,
-       (select batch.budget from retoma.batches as batch join mine on batch.id = mine.batch_id) as budget,
-       coalesce((select asked.id from asked where asked.alive), (select found.id from found)) as asked,
-       coalesce((select asked.worker_id = %(worker_id)s::bigint from asked), false) as here,
-       coalesce((select asked.ours from asked), false) as ours,
-       (select taken_over.request_id from taken_over) as operation;
+select paid.place,
+       paid.known,
+       coalesce(case when paid.id in (select opened.id from opened) then paid.id end,
+                (select taken_over.id from taken_over where taken_over.id = found.id)) as opened,
+       (select count(*) from again where again.place = paid.place and again.job_id = paid.job_id) as doubts,
+       paid.budget,
+       coalesce(awaited.id, found.id, case when paid.pays and paid.id not in (select opened.id from opened) then 0 end)
+           as asked,
+       coalesce(awaited.worker_id = %(worker_id)s::bigint, false) as here,
+       coalesce(awaited.ours, false) as ours,
+       (select taken_over.request_id from taken_over where taken_over.id = found.id) as operation
+  from paid
+  left join awaited on awaited.place = paid.place
+  left join found on found.place = paid.place
+ order by paid.place;
 
 -- name: withdraw
 -- The request was not made after all; whoever says so knows, even if it was taken for doubtful. What was handed in was
@@ -179,6 +287,7 @@ returning call.id;
 -- Nobody looks for the result at the moment: whoever asks the same goes on with it at once, and need not wait for us.
 update retoma.calls as call
    set awaited_until = case when call.awaited_until is not null then clock_timestamp() end,
+       own_until = case when call.own_until is not null then clock_timestamp() end,
        status = coalesce(%(status)s::smallint, call.status),
        error = coalesce(%(error)s::text, call.error),
        text = coalesce(%(text)s::text, call.text)
@@ -189,57 +298,120 @@ update retoma.calls as call
 returning call.id;
 
 -- name: answer
--- The answer as it came. Not held to the fence: whoever asked has paid, and the answer may serve another.
--- include: purse
+-- Answers as they came. Not held to the fence: whoever asked has paid, and the answer may serve another. *said* comes in
+-- the order of ids, which is that of the locks. A provider that answers is well: its breaker closes, and who closed it
+-- hears of it. A cost that nobody knows is null, and counted: a sum without it is no sum.
+with said as materialized (
+    select said.*
+      from unnest(%(id)s::bigint[], %(answer)s::text[], %(text)s::text[], %(finish)s::text[], %(request_id)s::text[],
+                  %(cost)s::numeric[], %(input_tokens)s::integer[], %(output_tokens)s::integer[],
+                  %(cached_tokens)s::integer[], %(units)s::integer[], %(tier)s::text[], %(cost_basis)s::text[],
+                  %(cache_write_tokens)s::integer[], %(cache_write_1h_tokens)s::integer[],
+                  %(reasoning_tokens)s::integer[], %(audio_input_tokens)s::integer[],
+                  %(audio_output_tokens)s::integer[])
+           as said (id, answer, text, finish, request_id, cost, input_tokens, output_tokens, cached_tokens, units, tier,
+                    cost_basis, cache_write_tokens, cache_write_1h_tokens, reasoning_tokens, audio_input_tokens,
+                    audio_output_tokens)
+),
+purse as materialized (
+    select batch.id
+      from retoma.batches as batch
+     where batch.id in (select call.batch_id from said join retoma.calls as call on call.id = said.id)
+     order by batch.id
+       for no key update
+),
 answered as (
     update retoma.calls as call
        set state = 'answered',
-           answer = %(answer)s::text,
-           text = %(text)s::text,
-           finish = %(finish)s::text,
-           request_id = coalesce(%(request_id)s::text, call.request_id),
+           answer = said.answer,
+           text = said.text,
+           finish = said.finish,
+           request_id = coalesce(said.request_id, call.request_id),
            status = null,
            error = null,
-           cost = %(cost)s::numeric,
-           input_tokens = %(input_tokens)s::integer,
-           output_tokens = %(output_tokens)s::integer,
-           cached_tokens = %(cached_tokens)s::integer,
-           units = %(units)s::integer,
+           cost = said.cost,
+           input_tokens = said.input_tokens,
+           output_tokens = said.output_tokens,
+           cached_tokens = said.cached_tokens,
+           units = said.units,
+           tier = said.tier,
+           cost_basis = said.cost_basis,
+           cache_write_tokens = said.cache_write_tokens,
+           cache_write_1h_tokens = said.cache_write_1h_tokens,
+           reasoning_tokens = said.reasoning_tokens,
+           audio_input_tokens = said.audio_input_tokens,
+           audio_output_tokens = said.audio_output_tokens,
            answered_at = clock_timestamp()
-     where call.id = %(id)s::bigint
+      from said
+     where call.id = said.id
        and call.state in ('open', 'doubtful')
        and (select count(*) from purse) >= 0
     returning call.id, call.batch_id, call.reserved, call.cost
 ),
 settled as (
     update retoma.batches as batch
-       set reserved = batch.reserved - answered.reserved,
-           spent = batch.spent + answered.cost
-      from answered
-     where batch.id = answered.batch_id
+       set reserved = batch.reserved - spent.reserved,
+           spent = batch.spent + spent.cost,
+           unpriced = batch.unpriced + spent.unpriced
+      from (select answered.batch_id, sum(answered.reserved) as reserved, coalesce(sum(answered.cost), 0) as cost,
+                   count(*) filter (where answered.cost is null)::integer as unpriced
+              from answered
+             group by answered.batch_id) as spent
+     where batch.id = spent.batch_id
+),
+troubled as materialized (
+    select bucket.name, bucket.opened_until is not null as opened
+      from retoma.limits as bucket
+     where bucket.name = any (%(limits)s::text[])
+       and (bucket.failures > 0 or bucket.opened_until is not null)
+       and (select count(*) from answered) >= 0
+     order by bucket.name
+       for no key update
+),
+mended as (
+    update retoma.limits as bucket
+       set failures = 0,
+           opened_until = null,
+           probing_until = null,
+           reason = null
+      from troubled
+     where bucket.name = troubled.name
 )
-select answered.id from answered;
+select answered.id, null::text as closed from answered
+ union all
+select null, troubled.name from troubled where troubled.opened;
+
+-- name: unfit
+-- These answers do not fit what was asked for, and were not mended: nobody else is given them.
+update retoma.calls as call
+   set unfit_at = coalesce(call.unfit_at, now())
+ where call.id = any (%(ids)s::bigint[])
+   and call.state = 'answered'
+returning call.id;
 
 -- name: fail
 -- No answer. When it is sure that nothing was billed, nothing stays reserved; when it is sure that it was, what was
--- reserved is spent; else the money is in doubt.
+-- reserved is spent, and where nothing could be reserved the cost is unknown; else the money is in doubt.
 -- include: purse
 failed as (
     update retoma.calls as call
        set state = case when %(paid)s::boolean is null then 'doubtful' else 'failed' end,
-           cost = case when %(paid)s::boolean then call.reserved end,
+           cost = case when %(paid)s::boolean and call.reserved > 0 then call.reserved end,
+           cost_basis = case when %(paid)s::boolean and call.reserved > 0 then 'reserved'
+                             when %(paid)s::boolean then 'unreported' end,
            status = %(status)s::smallint,
            error = %(error)s::text,
            text = %(text)s::text
      where call.id = %(id)s::bigint
        and call.state in ('open', 'doubtful')
        and (select count(*) from purse) >= 0
-    returning call.id, call.batch_id, call.reserved, call.cost, call.state
+    returning call.id, call.batch_id, call.reserved, call.cost, call.cost_basis, call.state
 ),
 settled as (
     update retoma.batches as batch
        set reserved = batch.reserved - failed.reserved,
-           spent = batch.spent + coalesce(failed.cost, 0)
+           spent = batch.spent + coalesce(failed.cost, 0),
+           unpriced = batch.unpriced + (failed.cost_basis is not null and failed.cost is null)::integer
       from failed
      where batch.id = failed.batch_id
        and failed.state = 'failed'
@@ -249,15 +421,20 @@ select failed.id from failed;
 -- name: one
 select call.id, call.tenant, call.key, call.provider, call.model, call.job_id, call.batch_id, call.step, call.kind,
        call.state, call.request::text as request, call.answer, call.text, call.finish, call.request_id, call.status,
-       call.error, call.reserved, call.cost, call.input_tokens, call.output_tokens, call.cached_tokens, call.units,
-       call.reused, call.asked_at, call.answered_at
+       call.error, call.reserved, call.cost, call.cost_basis, call.input_tokens, call.output_tokens,
+       call.cached_tokens, call.cache_write_tokens, call.cache_write_1h_tokens, call.reasoning_tokens,
+       call.audio_input_tokens, call.audio_output_tokens, call.units, call.tier, call.pipeline, call.reused,
+       call.asked_at, call.answered_at
   from retoma.calls as call
  where call.id = %(id)s::bigint;
 
 -- name: page
+-- The newest first; a list reads no bodies.
 select call.id, call.tenant, call.key, call.provider, call.model, call.job_id, call.batch_id, call.step, call.kind,
-       call.state, call.request::text as request, call.answer, call.text, call.finish, call.request_id, call.status,
-       call.error, call.reserved, call.cost, call.input_tokens, call.output_tokens, call.cached_tokens, call.units,
+       call.state, '' as request, null::text as answer, null::text as text, call.finish, call.request_id, call.status,
+       left(split_part(call.error, E'\n', 1), 300) as error, call.reserved, call.cost, call.cost_basis,
+       call.input_tokens, call.output_tokens, call.cached_tokens, call.cache_write_tokens, call.cache_write_1h_tokens,
+       call.reasoning_tokens, call.audio_input_tokens, call.audio_output_tokens, call.units, call.tier, call.pipeline,
        call.reused, call.asked_at, call.answered_at
   from retoma.calls as call
  where (%(job_id)s::bigint is null or call.job_id = %(job_id)s::bigint)
@@ -281,7 +458,7 @@ with lost as materialized (
      where call.state = 'open'
        and (call.request_id is null or call.asked_at < now() - interval '2 days')
        and worker.id is null
-       and coalesce(call.awaited_until, call.asked_at + interval '10 minutes') < now()
+       and coalesce(call.awaited_until, call.own_until, call.asked_at + interval '10 minutes') < now()
      order by call.id
      limit %(limit)s::integer
        for update of call skip locked
@@ -294,71 +471,249 @@ returning call.id;
 
 -- name: spend
 -- What was paid, told apart: useful, paid again (repairs, and requests whose first answer was lost), lost (billed, and no
--- answer came of it), and in doubt.
-select case %(by)s::text
-           when 'provider' then call.provider
-           when 'model' then call.provider || '/' || call.model
-           when 'day' then to_char(call.asked_at at time zone 'UTC', 'YYYY-MM-DD')
-           when 'step' then coalesce(call.step, '')
-           when 'batch' then coalesce(call.batch_id::text, '')
-           when 'job' then coalesce(call.job_id::text, '')
-       end as name,
-       count(*) as calls,
-       count(*) filter (where call.state = 'answered') as answered,
-       coalesce(sum(call.reused), 0)::bigint as reused,
-       coalesce(sum(call.cost) filter (where call.state = 'answered' and call.kind = 'first'), 0) as useful,
-       coalesce(sum(call.cost) filter (where call.state = 'answered' and call.kind <> 'first'), 0) as again,
-       coalesce(sum(call.cost) filter (where call.state <> 'answered'), 0) as lost,
-       coalesce(sum(call.reserved) filter (where call.state in ('open', 'doubtful')), 0) as doubtful,
-       sum(call.input_tokens)::bigint as input_tokens,
-       sum(call.output_tokens)::bigint as output_tokens
-  from retoma.calls as call
- where (%(batch_id)s::bigint is null or call.batch_id = %(batch_id)s::bigint)
-   and (%(since)s::timestamptz is null or call.asked_at >= %(since)s::timestamptz)
- group by 1
- order by 1;
+-- answer came of it), and in doubt; and how many calls cost what nobody knows. What was pruned counts, by what is still
+-- known of it: its step, its batch and its job are gone. The dearest first; days, the newest.
+with told as (
+    select case %(by)s::text
+               when 'provider' then call.provider
+               when 'model' then call.provider || '/' || call.model
+               when 'day' then to_char(call.asked_at at time zone 'UTC', 'YYYY-MM-DD')
+               when 'pipeline' then coalesce(call.pipeline, '')
+               when 'step' then coalesce(call.step, '')
+               when 'batch' then coalesce(call.batch_id::text, '')
+               when 'job' then coalesce(call.job_id::text, '')
+           end as name,
+-- include: outcome
+           1 as calls, call.reused, (call.cost is null and call.cost_basis is not null)::integer as unpriced,
+           call.cost, case when call.state in ('open', 'doubtful') then call.reserved else 0 end as reserved,
+           call.input_tokens, call.output_tokens, call.cached_tokens, call.cache_write_tokens, call.reasoning_tokens,
+           call.units
+      from retoma.calls as call
+     where (%(batch_id)s::bigint is null or call.batch_id = %(batch_id)s::bigint)
+       and (%(since)s::timestamptz is null or call.asked_at >= %(since)s::timestamptz)
+     union all
+    select case %(by)s::text
+               when 'provider' then gone.provider
+               when 'model' then gone.provider || '/' || gone.model
+               when 'day' then gone.day::text
+               when 'pipeline' then gone.pipeline
+               else ''
+           end,
+           gone.outcome, gone.calls, gone.reused, gone.unpriced, gone.cost, gone.reserved, gone.input_tokens,
+           gone.output_tokens, gone.cached_tokens, gone.cache_write_tokens, gone.reasoning_tokens, gone.units
+      from retoma.spending as gone
+     where %(batch_id)s::bigint is null
+       and (%(since)s::timestamptz is null or gone.day >= (%(since)s::timestamptz at time zone 'UTC')::date)
+)
+select told.name,
+       sum(told.calls)::bigint as calls,
+       coalesce(sum(told.calls) filter (where told.outcome in ('useful', 'again')), 0)::bigint as answered,
+       sum(told.reused)::bigint as reused,
+       coalesce(sum(told.cost) filter (where told.outcome = 'useful'), 0) as useful,
+       coalesce(sum(told.cost) filter (where told.outcome = 'again'), 0) as again,
+       coalesce(sum(told.cost) filter (where told.outcome in ('lost', 'doubtful')), 0) as lost,
+       coalesce(sum(told.reserved), 0) as doubtful,
+       sum(told.unpriced)::bigint as unpriced,
+       sum(told.input_tokens)::bigint as input_tokens,
+       sum(told.output_tokens)::bigint as output_tokens,
+       sum(told.cached_tokens)::bigint as cached_tokens,
+       sum(told.cache_write_tokens)::bigint as cache_write_tokens,
+       sum(told.reasoning_tokens)::bigint as reasoning_tokens,
+       sum(told.units)::bigint as units
+  from told
+ group by told.name
+having %(after)s::text is null
+    or (case %(by)s::text when 'day' then 0 else coalesce(sum(told.cost), 0) end, told.name)
+       < (%(paid)s::numeric, %(after)s::text)
+ order by case %(by)s::text when 'day' then 0 else coalesce(sum(told.cost), 0) end desc, told.name desc
+ limit %(limit)s::integer;
 
 -- name: price
--- The price that holds today.
-select price.provider, price.model, price.since, price.input, price.cached, price.output, price.unit, price.source
-  from retoma.prices as price
+-- The prices that hold today, one for each service tier.
+select distinct on (price.tier)
+       price.provider, price.model, price.tier, price.since, price.input, price.cached, price.cache_write,
+       price.cache_write_1h, price.output, price.reasoning, price.audio_input, price.audio_output, price.unit,
+       price.source
+  from (
+-- include: every_price
+       ) as price
  where price.provider = %(provider)s::text
    and price.model = %(model)s::text
    and price.since <= current_date
- order by price.since desc
- limit 1;
+ order by price.tier, price.since desc;
+
+-- name: price_story
+-- Every price that a model had or will have.
+select price.provider, price.model, price.tier, price.since, price.input, price.cached, price.cache_write,
+       price.cache_write_1h, price.output, price.reasoning, price.audio_input, price.audio_output, price.unit,
+       price.source
+  from (
+-- include: every_price
+       ) as price
+ where price.provider = %(provider)s::text
+   and price.model = %(model)s::text
+ order by price.tier, price.since;
 
 -- name: prices
-select distinct on (price.provider, price.model)
-       price.provider, price.model, price.since, price.input, price.cached, price.output, price.unit, price.source
-  from retoma.prices as price
+select distinct on (price.provider, price.model, price.tier)
+       price.provider, price.model, price.tier, price.since, price.input, price.cached, price.cache_write,
+       price.cache_write_1h, price.output, price.reasoning, price.audio_input, price.audio_output, price.unit,
+       price.source
+  from (
+-- include: every_price
+       ) as price
  where price.since <= current_date
- order by price.provider, price.model, price.since desc;
+ order by price.provider, price.model, price.tier, price.since desc;
 
 -- name: set_price
-insert into retoma.prices (provider, model, since, input, cached, output, unit, source)
+insert into retoma.prices as price (provider, model, since, input, cached, cache_write, cache_write_1h, output,
+                                    reasoning, audio_input, audio_output, unit, source)
 values (%(provider)s::text, %(model)s::text, coalesce(%(since)s::date, current_date), %(input)s::numeric,
-        %(cached)s::numeric, %(output)s::numeric, %(unit)s::numeric, %(source)s::text)
+        %(cached)s::numeric, %(cache_write)s::numeric, %(cache_write_1h)s::numeric, %(output)s::numeric,
+        %(reasoning)s::numeric, %(audio_input)s::numeric, %(audio_output)s::numeric, %(unit)s::numeric,
+        %(source)s::text)
 on conflict (provider, model, since) do update
    set input = excluded.input,
        cached = excluded.cached,
+       cache_write = excluded.cache_write,
+       cache_write_1h = excluded.cache_write_1h,
        output = excluded.output,
+       reasoning = excluded.reasoning,
+       audio_input = excluded.audio_input,
+       audio_output = excluded.audio_output,
        unit = excluded.unit,
        source = excluded.source
  where %(replace)s::boolean
-returning provider, model, since, input, cached, output, unit, source;
+returning price.provider, price.model, '' as tier, price.since, price.input, price.cached, price.cache_write,
+          price.cache_write_1h, price.output, price.reasoning, price.audio_input, price.audio_output, price.unit,
+          price.source;
+
+-- name: set_tier_price
+insert into retoma.tier_prices as price (provider, model, tier, since, input, cached, cache_write, cache_write_1h,
+                                         output, reasoning, audio_input, audio_output, unit, source)
+values (%(provider)s::text, %(model)s::text, %(tier)s::text, coalesce(%(since)s::date, current_date),
+        %(input)s::numeric, %(cached)s::numeric, %(cache_write)s::numeric, %(cache_write_1h)s::numeric,
+        %(output)s::numeric, %(reasoning)s::numeric, %(audio_input)s::numeric, %(audio_output)s::numeric,
+        %(unit)s::numeric, %(source)s::text)
+on conflict (provider, model, tier, since) do update
+   set input = excluded.input,
+       cached = excluded.cached,
+       cache_write = excluded.cache_write,
+       cache_write_1h = excluded.cache_write_1h,
+       output = excluded.output,
+       reasoning = excluded.reasoning,
+       audio_input = excluded.audio_input,
+       audio_output = excluded.audio_output,
+       unit = excluded.unit,
+       source = excluded.source
+returning price.provider, price.model, price.tier, price.since, price.input, price.cached, price.cache_write,
+          price.cache_write_1h, price.output, price.reasoning, price.audio_input, price.audio_output, price.unit,
+          price.source;
+
+-- name: unpriced
+-- Calls that wait for a price, in the order of their numbers, after the last that was looked at.
+select call.id, call.provider, call.model, call.asked_at, call.input_tokens, call.output_tokens, call.cached_tokens,
+       call.cache_write_tokens, call.cache_write_1h_tokens, call.reasoning_tokens, call.audio_input_tokens,
+       call.audio_output_tokens, call.units, call.tier
+  from retoma.calls as call
+ where call.cost_basis = 'unpriced'
+   and call.id > %(after)s::bigint
+ order by call.id
+ limit %(limit)s::integer;
+
+-- name: reprice
+-- What calls cost that had no price, now that there is one. Whoever was first has said it: a second one changes nothing.
+with given as materialized (
+    select given.id, given.cost, given.basis
+      from unnest(%(ids)s::bigint[], %(costs)s::numeric[], %(bases)s::text[]) as given (id, cost, basis)
+),
+purse as materialized (
+    select batch.id
+      from retoma.batches as batch
+     where batch.id in (select call.batch_id
+                          from given
+                          join retoma.calls as call on call.id = given.id)
+     order by batch.id
+       for no key update of batch
+),
+priced as (
+    update retoma.calls as call
+       set cost = given.cost,
+           cost_basis = given.basis
+      from given
+     where call.id = given.id
+       and call.cost_basis = 'unpriced'
+       and (select count(*) from purse) >= 0
+    returning call.id, call.batch_id, call.cost
+),
+settled as (
+    update retoma.batches as batch
+       set spent = batch.spent + paid.cost,
+           unpriced = batch.unpriced - paid.calls
+      from (select priced.batch_id, sum(priced.cost) as cost, count(*)::integer as calls
+              from priced
+             group by priced.batch_id) as paid
+     where batch.id = paid.batch_id
+)
+select priced.id, priced.cost from priced;
 
 -- name: prune
--- What was asked long ago, for a batch or a job that is gone. Until then its answer serves whoever asks the same.
+-- What was asked long ago, for a batch or a job that is gone. Until then its answer serves whoever asks the same. A
+-- bounded number is looked at, the oldest first, after a cursor: those that must stay hide nobody. What was paid is added
+-- up in the same statement, so that it is counted once whatever happens here.
 with old as materialized (
-    select call.id
+    select call.id, call.asked_at, call.job_id, call.batch_id
       from retoma.calls as call
      where call.asked_at < now() - make_interval(secs => %(older_than)s::float8)
-       and not exists (select from retoma.jobs as job where job.id = call.job_id)
-       and not exists (select from retoma.batches as batch where batch.id = call.batch_id)
-     order by call.id
+       and (call.asked_at, call.id) > (%(asked_at)s::timestamptz, %(id)s::bigint)
+     order by call.asked_at, call.id
      limit %(limit)s::integer
-       for update skip locked
+),
+free as materialized (
+    select call.id
+      from old
+      join retoma.calls as call on call.id = old.id
+     where not exists (select from retoma.jobs as job where job.id = old.job_id)
+       and not exists (select from retoma.batches as batch where batch.id = old.batch_id)
+       for update of call skip locked
+),
+gone as (
+    delete from retoma.calls as call using free where call.id = free.id
+    returning call.*
+),
+remembered as (
+    -- In the order of the key, so that two who prune do not wait in a ring.
+    insert into retoma.spending as sum (day, tenant, provider, model, pipeline, outcome, calls, reused, unpriced, cost,
+                                        reserved, input_tokens, output_tokens, cached_tokens, cache_write_tokens,
+                                        reasoning_tokens, units)
+    select day, tenant, provider, model, pipeline, outcome, count(*), sum(reused), sum(unpriced), sum(cost),
+           sum(reserved), sum(input_tokens), sum(output_tokens), sum(cached_tokens), sum(cache_write_tokens),
+           sum(reasoning_tokens), sum(units)
+      from (select (call.asked_at at time zone 'UTC')::date as day, call.tenant, call.provider, call.model,
+                   coalesce(call.pipeline, '') as pipeline,
+-- include: outcome
+                   call.reused, (call.cost is null and call.cost_basis is not null)::integer as unpriced,
+                   coalesce(call.cost, 0) as cost,
+                   case when call.state in ('open', 'doubtful') then call.reserved else 0 end as reserved,
+                   call.input_tokens, call.output_tokens, call.cached_tokens, call.cache_write_tokens,
+                   call.reasoning_tokens, call.units
+              from gone as call) as paid
+     group by day, tenant, provider, model, pipeline, outcome
+     order by day, tenant, provider, model, pipeline, outcome
+    on conflict (day, tenant, provider, model, pipeline, outcome) do update
+       set calls = sum.calls + excluded.calls,
+           reused = sum.reused + excluded.reused,
+           unpriced = sum.unpriced + excluded.unpriced,
+           cost = sum.cost + excluded.cost,
+           reserved = sum.reserved + excluded.reserved,
+           input_tokens = sum.input_tokens + excluded.input_tokens,
+           output_tokens = sum.output_tokens + excluded.output_tokens,
+           cached_tokens = sum.cached_tokens + excluded.cached_tokens,
+           cache_write_tokens = sum.cache_write_tokens + excluded.cache_write_tokens,
+           reasoning_tokens = sum.reasoning_tokens + excluded.reasoning_tokens,
+           units = sum.units + excluded.units
 )
-delete from retoma.calls as call using old where call.id = old.id
-returning call.id;
+select old.asked_at, old.id, (select count(*) from gone) as gone
+  from old
+ order by old.asked_at desc, old.id desc
+ limit 1;

@@ -1,14 +1,33 @@
 -- What the steps of a job have produced. A checkpoint is added or set aside, never overwritten.
 
 -- name: of
--- The newest generation first; age is measured by the database's clock.
-select checkpoint.step, checkpoint.generation, checkpoint.value::text as value, checkpoint.checksum,
-       checkpoint.fingerprint, checkpoint.input_hash, checkpoint.fence,
+-- The newest generation first; age is measured by the database's clock. Values come along while they are short and
+-- not too many: a job may have saved more than fits in memory, and needs them one at a time. (The size as stored is
+-- known without reading; what is short there may still be long when it is unpacked.)
+select checkpoint.step, checkpoint.generation,
+       case when short.size is not null
+                 and sum(short.size) over (order by checkpoint.step, checkpoint.generation desc) <= %(together)s::integer
+            then checkpoint.value::text end as value,
+       checkpoint.checksum, checkpoint.fingerprint, checkpoint.input_hash, checkpoint.fence,
        extract(epoch from now() - checkpoint.saved_at)::float8 as age
   from retoma.checkpoints as checkpoint
+ cross join lateral (
+       select case when pg_column_size(checkpoint.value) > %(short)s::integer then null
+                   when octet_length(checkpoint.value::text) <= %(short)s::integer
+                   then octet_length(checkpoint.value::text)
+              end as size) as short
  where checkpoint.job_id = %(job_id)s::bigint
    and checkpoint.set_aside_at is null
  order by checkpoint.step, checkpoint.generation desc;
+
+-- name: value
+-- One that was too long to come along.
+select checkpoint.value::text as value
+  from retoma.checkpoints as checkpoint
+ where checkpoint.job_id = %(job_id)s::bigint
+   and checkpoint.step = %(step)s::text
+   and checkpoint.generation = %(generation)s::smallint
+   and checkpoint.set_aside_at is null;
 
 -- name: save
 -- Held to the fence under the job's own lock: a worker that lost the job gets no row back, and whoever wants
@@ -75,10 +94,15 @@ update retoma.checkpoints as checkpoint
 returning checkpoint.step, checkpoint.generation;
 
 -- name: history
--- All of them, for people: also those that were set aside.
-select checkpoint.job_id, checkpoint.step, checkpoint.generation, checkpoint.value::text as value,
+-- All of them, for people: also those that were set aside. Values only where they are wanted: they may be long.
+select checkpoint.job_id, checkpoint.step, checkpoint.generation,
+       case when %(values)s::boolean then checkpoint.value::text end as value,
        checkpoint.checksum, checkpoint.fingerprint, checkpoint.input_hash, checkpoint.fence, checkpoint.seconds,
        checkpoint.saved_at, checkpoint.set_aside_at, checkpoint.reason
   from retoma.checkpoints as checkpoint
  where checkpoint.job_id = %(job_id)s::bigint
- order by checkpoint.saved_at, checkpoint.step, checkpoint.generation;
+   and (%(saved_at)s::timestamptz is null
+        or (checkpoint.saved_at, checkpoint.step, checkpoint.generation)
+           > (%(saved_at)s::timestamptz, %(step)s::text, %(generation)s::integer))
+ order by checkpoint.saved_at, checkpoint.step, checkpoint.generation
+ limit %(limit)s::integer;

@@ -46,11 +46,16 @@ select current_setting('server_version') as version,
        (select count(*) from retoma.workers as worker
          where worker.stopped_at is null and worker.lease_expires_at <= now()) as workers_silent,
        (select count(*) from retoma.queues as queue where queue.paused_at is not null) as queues_paused,
-       (select extract(epoch from now() - min(job.run_at))::float8
-          from retoma.jobs as job
-         where job.state = 'queued' and job.run_at <= now()
+       (select extract(epoch from now() - min(waiting.oldest_at))::float8
+          from (select job.queue, job.lane_id, min(job.run_at) as oldest_at
+                  from retoma.jobs as job
+                 where job.state = 'queued'
+                 group by job.queue, job.lane_id) as waiting
+          left join retoma.lanes as lane on lane.id = waiting.lane_id
+         where waiting.oldest_at <= now()
+           and lane.closed_at is null
            and not exists (select from retoma.queues as queue
-                            where queue.name = job.queue and queue.paused_at is not null)) as oldest_due_seconds,
+                            where queue.name = waiting.queue and queue.paused_at is not null)) as oldest_due_seconds,
        (select count(*) from retoma.jobs as job where job.state = 'failed') as failed_jobs
   from (select 1) as here
   left join pg_stat_user_tables as jobs on jobs.schemaname = 'retoma' and jobs.relname = 'jobs';
@@ -72,3 +77,39 @@ select distinct
   left join pg_stat_activity as holder on holder.pid = blocking.pid
  where wanted.pid = %(pid)s::integer and not wanted.granted
  order by blocking.pid;
+
+-- name: overstays
+-- The oldest of each kind that prune should have removed, by the indexes that prune itself uses. Calls stay with their
+-- job or batch, so only some of the oldest are looked at.
+with oldest (kind, place, kept_seconds, at) as (
+    select 'jobs', 1, %(older_than)s::float8,
+           (select job.finished_at
+              from retoma.jobs as job
+             where job.finished_at is not null and job.batch_id is null
+             order by job.finished_at
+             limit 1)
+    union all
+    select 'batches', 2, %(older_than)s::float8,
+           (select batch.finished_at
+              from retoma.batches as batch
+             where batch.finished_at is not null
+             order by batch.finished_at
+             limit 1)
+    union all
+    select 'calls', 3, %(older_than)s::float8,
+           (select min(call.asked_at)
+              from (select call.asked_at, call.job_id, call.batch_id
+                      from retoma.calls as call
+                     order by call.asked_at, call.id
+                     limit 1000) as call
+             where not exists (select from retoma.jobs as job where job.id = call.job_id)
+               and not exists (select from retoma.batches as batch where batch.id = call.batch_id))
+    union all
+    select 'replies', 4, 86400, (select min(reply.created_at) from retoma.replies as reply)
+    union all
+    select 'workers', 5, %(older_than)s::float8, (select min(worker.stopped_at) from retoma.workers as worker)
+)
+select oldest.kind, oldest.at as oldest_at,
+       coalesce(greatest(extract(epoch from now() - oldest.at) - oldest.kept_seconds, 0), 0)::float8 as seconds
+  from oldest
+ order by oldest.place;

@@ -6,7 +6,7 @@
 -- Keys that exist already insert nothing: the second part gives their job back. (A key that another
 -- transaction is writing at this very moment is in neither part; by_keys finds it afterwards.) Ids follow the order
 -- of the inputs; rows are written in the order of their keys, so that two who write the same keys never wait for
--- each other in a ring.
+-- each other in a ring. A job whose lane went at this very moment is not queued, and nothing comes back for it.
 with asked as materialized (
     select nextval('retoma.jobs_id_seq') as id, asked.input, asked.key, asked.lane, asked.correlation_id
       -- Selected, so that the planner cannot count the elements: then one plan serves every call.
@@ -14,6 +14,14 @@ with asked as materialized (
                   (select %(correlation_ids)s::text[]))
            as asked (input, key, lane, correlation_id)
 ),
+into_lane as materialized (
+    select lane.id as lane_id, lane.name
+      from retoma.lanes as lane
+     where lane.queue = %(queue)s::text
+       and lane.name in (select asked.lane from asked)
+),
+-- include: rouse
+,
 queued as (
     insert into retoma.jobs (id, batch_id, queue, lane_id, pipeline, key, priority, run_at, expires_at,
                              max_attempts, timeout_seconds, correlation_id, traceparent, input)
@@ -21,7 +29,7 @@ queued as (
     select asked.id,
            %(batch_id)s::bigint,
            %(queue)s::text,
-           coalesce(lane.id, 0),
+           case when asked.lane is null then 0 else lane.lane_id end,
            %(pipeline)s::text,
            asked.key,
            %(priority)s::smallint,
@@ -34,7 +42,10 @@ queued as (
            %(traceparent)s::text,
            asked.input::json
       from asked
-      left join retoma.lanes as lane on lane.queue = %(queue)s::text and lane.name = asked.lane
+      left join (select into_lane.lane_id, into_lane.name
+                   from into_lane
+                   join lane_held on lane_held.id = into_lane.lane_id) as lane on lane.name = asked.lane
+     where asked.lane is null or lane.lane_id is not null
      order by asked.key, asked.id
     on conflict (pipeline, coalesce(batch_id, 0), key) where key is not null do nothing
     returning id, key, state
@@ -56,15 +67,13 @@ select job.id, job.key, job.state, false as new
  order by 1;
 
 -- name: enqueue_one
--- The same for one job, whose columns need no arrays. A key that exists already, or that another transaction was
+-- The same for one job in no lane, whose columns need no arrays. A key that exists already, or that another transaction was
 -- writing at this very moment, gives no row: by_keys finds its job afterwards. The hint is part of what a row returns,
 -- so it is sent only when there is one.
-insert into retoma.jobs (batch_id, queue, lane_id, pipeline, key, priority, run_at, expires_at,
+insert into retoma.jobs (batch_id, queue, pipeline, key, priority, run_at, expires_at,
                          max_attempts, timeout_seconds, correlation_id, traceparent, input)
 values (%(batch_id)s::bigint,
         %(queue)s::text,
-        coalesce((select lane.id from retoma.lanes as lane
-                   where lane.queue = %(queue)s::text and lane.name = %(lane)s::text), 0),
         %(pipeline)s::text,
         %(key)s::text,
         %(priority)s::smallint,
@@ -90,229 +99,207 @@ select job.id, job.key, job.state, false as new
 
 -- name: claim
 -- Rows that another worker holds are skipped, not waited for: two workers never take the same job and never
--- queue behind each other. Lanes take turns: the walk visits the lanes that have waiting jobs, beginning after
--- the lane served last, takes a share of each, and the turns decide. Those that must run alone and the others are
--- never given out together: the first are looked for only where one of them is next in line, the others are found
--- behind them. The pick is materialised, so no plan can take more than the limit; in the order of its places they
--- begin, so each is claimed a little later than the one before. One row comes back even when nothing is ready: it
--- says how far the walk came.
+-- queue behind each other. Queues take turns, by their weight; in each queue its lanes do, beginning after the lane
+-- served last. Only lanes that are awake are looked at, and only those that have something to give count in the share.
+-- Those that must run alone are left to claim_alone; the others are found behind them. The pick is materialised, so no
+-- plan can take more than the limit; in the order of its places they begin, so each is claimed a little later than the
+-- one before. One row comes back even when nothing is ready: it says in which queues there are more lanes than were
+-- looked at.
 with recursive
-open_queue as materialized (
-    select distinct wanted.queue
-      from unnest(%(queues)s::text[]) as wanted (queue)
-     where not exists (select from retoma.queues as paused
-                        where paused.name = wanted.queue and paused.paused_at is not null)
-       and exists (select from retoma.workers as worker
-                    where worker.id = %(worker_id)s::bigint and worker.stopped_at is null)
+-- include: open_queue
+due_lane as materialized (
+    -- Those that rest until now.
+    select open_queue.queue, lane.id
+      from open_queue
+     cross join lateral (
+           select lane.id
+             from retoma.lanes as lane
+            where lane.queue = open_queue.queue
+              and lane.closed_at is null
+              and not lane.awake
+              and lane.wake_at <= now()
+            order by lane.wake_at
+            limit 16) as lane
 ),
-walk (step, lane_id, again) as (
-    -- Upward from where it begins; at the top once more from the bottom, up to where it began.
-    select 0, %(after_lane)s::bigint, false
-    union all
-    select walk.step + 1, coalesce(following.lane_id, lowest.lane_id), walk.again or following.lane_id is null
-      from walk
+circle as materialized (
+    -- Upward from where it begins, then from the bottom up to where it began.
+    select open_queue.queue, lane.lane_id, open_queue.after_lane, open_queue.turned, open_queue.weight,
+           row_number() over (partition by open_queue.queue order by lane.half, lane.lane_id) as step,
+           open_queue.most
+      from open_queue
      cross join lateral (
-           select min(ahead.lane_id) as lane_id
-             from open_queue
-            cross join lateral (
-                  select job.lane_id
-                    from retoma.jobs as job
-                   where job.state = 'queued'
-                     and job.queue = open_queue.queue
-                     and job.lane_id > walk.lane_id
-                   order by job.lane_id
-                   limit 1) as ahead) as following
-     cross join lateral (
-           select min(below.lane_id) as lane_id
-             from open_queue
-            cross join lateral (
-                  select job.lane_id
-                    from retoma.jobs as job
-                   where following.lane_id is null
-                     and not walk.again
-                     and job.state = 'queued'
-                     and job.queue = open_queue.queue
-                     and job.lane_id > -1
-                   order by job.lane_id
-                   limit 1) as below) as lowest
-     where not walk.again and following.lane_id is not null
-        or coalesce(following.lane_id, lowest.lane_id) <= %(after_lane)s::bigint
+           (select lane.id as lane_id, 1 as half
+              from retoma.lanes as lane
+             where lane.queue = open_queue.queue
+               and lane.awake
+               and lane.closed_at is null
+               and lane.id > open_queue.after_lane
+             order by lane.id
+             limit open_queue.most + 1)
+           union all
+           select 0, 2
+           union all
+           (select lane.id, 3
+              from retoma.lanes as lane
+             where lane.queue = open_queue.queue
+               and lane.awake
+               and lane.closed_at is null
+               and lane.id <= open_queue.after_lane
+             order by lane.id
+             limit open_queue.most + 1)) as lane
 ),
 visited as materialized (
-    select walked.step, open_queue.queue, walked.lane_id
-      from (select walk.step, walk.lane_id from walk limit 1 + 64) as walked
-      left join retoma.lanes as lane on lane.id = walked.lane_id
-      join open_queue on walked.lane_id = 0 or open_queue.queue = lane.queue
-     where walked.step > 0
+    select circle.queue, circle.lane_id, circle.after_lane, circle.turned, circle.weight, circle.step
+      from circle
+     where circle.step <= circle.most
+    union all
+    select due_lane.queue, due_lane.id, open_queue.after_lane, open_queue.turned, open_queue.weight, null
+      from due_lane
+      join open_queue on open_queue.queue = due_lane.queue
 ),
-free_slot as materialized (
-    select slot.lane_id, slot.place, row_number() over (partition by slot.lane_id order by slot.place) as turn
-      from (select slot.lane_id, slot.place
-              from visited
-              join retoma.lanes as lane on lane.id = visited.lane_id
-              join retoma.slots as slot on slot.lane_id = lane.id
-                                       and slot.place <= lane.at_once
-                                       and slot.job_id is null
-               for update of slot skip locked) as slot
+-- include: strands
+-- include: lines
+-- include: take
+,
+-- include: start
+,
+woken as materialized (
+    -- After the batches: whoever pauses one holds it and wants its lane.
+    select lane.id
+      from retoma.lanes as lane
+     where lane.id in (select due_lane.id from due_lane)
+       and (select count(*) from starting) >= 0
+     order by lane.id
+       for no key update skip locked
 ),
-line as materialized (
-    select visited.queue,
-           visited.lane_id,
-           lane.at_once is not null as limited,
-           case when lane.at_once is null then share.jobs
-                else greatest(0, least(
-                     share.jobs,
-                     -- Who sits above a limit that was lowered keeps a place below it empty.
-                     (select count(*) from free_slot where free_slot.lane_id = lane.id)
-                     - (select count(*) from retoma.slots as above
-                         where above.lane_id = lane.id and above.place > lane.at_once and above.job_id is not null)))
-           end as room
-      from visited
-      left join retoma.lanes as lane on lane.id = visited.lane_id
-     cross join (select case when count(*) <= 2 then %(limit)s::integer
-                             else ceil(2.0 * %(limit)s::integer / count(*))::integer end as jobs
-                   from visited) as share
-     where lane.closed_at is null
-       and (not %(suspects)s::boolean or
--- include: head
-           )
+roused as (
+    update retoma.lanes as lane
+       set awake = true,
+           wake_at = null
+      from woken
+     where lane.id = woken.id
 ),
-ready as materialized (
-    select line.lane_id, line.limited, job.id, job.priority, job.run_at,
-           row_number() over (partition by line.queue, line.lane_id
-                              order by job.priority, job.run_at, job.id) as turn
-      from line
-     cross join lateral (
-           select job.id, job.priority, job.run_at
-             from retoma.jobs as job
-            where job.state = 'queued'
-              and job.queue = line.queue
-              and job.lane_id = line.lane_id
-              and job.run_at <= now()
-              and (job.expires_at is null or job.expires_at > now())
-              and job.pipeline = any (%(pipelines)s::text[])
-              and (job.crashes >= %(alone_from)s::integer) = %(suspects)s::boolean
-            order by job.priority, job.run_at, job.id
-            limit line.room
-              for update skip locked) as job
-),
-pick as materialized (
-    select ready.id, ready.lane_id, ready.limited, ready.turn,
-           row_number() over (order by ready.priority, ready.turn,
-                                       ready.lane_id <= %(after_lane)s::bigint, ready.lane_id) as place
-      from ready
-     order by place
-     limit %(limit)s::integer
-),
-seated as (
-    update retoma.slots as slot
-       set job_id = pick.id
-      from pick
-      join free_slot on free_slot.lane_id = pick.lane_id and free_slot.turn = pick.turn
-     where pick.limited
-       and slot.lane_id = free_slot.lane_id
-       and slot.place = free_slot.place
-),
-claimed as (
-    update retoma.jobs as job
-       set state = 'running',
-           reason = null,
-           expires_at = null,
-           attempt = job.attempt + 1,
-           fence = job.fence + 1,
-           worker_id = %(worker_id)s::bigint,
-           claim_token = %(claim_token)s::uuid,
-           claimed_at = now() + pick.place * interval '1 microsecond'
-      from pick
-     where job.id = pick.id
-    returning job.id, job.batch_id, job.queue, job.lane_id, job.pipeline, job.key, job.attempt, job.max_attempts,
-              job.crashes, job.fence, job.signals, job.timeout_seconds, job.correlation_id, job.traceparent,
-              job.input::text as input, pick.place
-),
-starting as materialized (
-    -- The first job that is taken starts its batch. (Later ones find it started and lock nothing.)
-    select batch.id, batch.event_seq
-      from retoma.batches as batch
-     where batch.id in (select claimed.batch_id from claimed)
-       and batch.state = 'queued'
-     order by batch.id
-       for no key update
-),
-started as (
-    update retoma.batches as batch
-       set state = 'running',
-           was = 'queued',
-           started_at = coalesce(batch.started_at, now()),
-           last_progress_at = now(),
-           paced_at = now(),
-           epoch = batch.epoch + 1,
-           event_seq = starting.event_seq + 1
-      from starting
-     where batch.id = starting.id
-),
-start_told as (
-    insert into retoma.events (batch_id, seq, kind, data)
-    select starting.id, starting.event_seq + 1, 'running', json_build_object('before', 'queued')
-      from starting
-),
-walked as (
-    -- Where the next walk begins: behind the lane served last or, when nothing was ready and there are more lanes
-    -- than one walk visits, behind the last of these.
-    select coalesce((select claimed.lane_id
-                       from claimed
-                       join visited on visited.lane_id = claimed.lane_id and visited.queue = claimed.queue
-                      order by visited.step desc
-                      limit 1),
-                    (select visited.lane_id from visited where visited.step = 64 limit 1)) as lane_id
+cut as (
+    select array_agg(last.queue) as queues, array_agg(last.lane_id) as lanes
+      from circle as last
+     where last.step = last.most
+       and exists (select from circle as beyond where beyond.queue = last.queue and beyond.step > beyond.most)
 )
 select claimed.id, claimed.batch_id, claimed.queue, claimed.lane_id, claimed.pipeline, claimed.key,
        claimed.attempt, claimed.max_attempts, claimed.crashes, claimed.fence, claimed.signals,
        claimed.timeout_seconds, claimed.correlation_id, claimed.traceparent, claimed.input,
-       batch.epoch as batch_epoch, walked.lane_id as walked_to
-  from walked
+       batch.epoch as batch_epoch, claimed.priority, claimed.run_at, claimed.step, claimed.turned,
+       cut.queues as cut_queues, cut.lanes as cut_lanes, (select count(*) from line) as lines
+  from cut
   left join claimed on true
+  left join retoma.batches as batch on batch.id = claimed.batch_id
+ order by claimed.place;
+
+-- name: claim_alone
+-- Those that must run alone, from lines in which one of them is next.
+with recursive
+-- include: open_queue
+visited as materialized (
+    select distinct open_queue.queue, job.lane_id, open_queue.after_lane, open_queue.turned, open_queue.weight,
+           null::bigint as step
+      from open_queue
+      join retoma.jobs as job on job.queue = open_queue.queue
+     where job.state = 'queued'
+       and job.crashes >= 2
+       and job.pipeline = any (%(pipelines)s::text[])
+       and job.run_at <= now()
+       and (job.expires_at is null or job.expires_at > now())
+       and not
+-- include: ahead
+),
+-- include: strands
+-- include: lines
+-- include: take
+,
+-- include: start
+select claimed.id, claimed.batch_id, claimed.queue, claimed.lane_id, claimed.pipeline, claimed.key,
+       claimed.attempt, claimed.max_attempts, claimed.crashes, claimed.fence, claimed.signals,
+       claimed.timeout_seconds, claimed.correlation_id, claimed.traceparent, claimed.input,
+       batch.epoch as batch_epoch, claimed.priority, claimed.run_at, claimed.step, claimed.turned
+  from claimed
+  left join retoma.batches as batch on batch.id = claimed.batch_id
+ order by claimed.place;
+
+-- name: follow
+-- The next of lines from which a claim has just taken, each from where that left off: what was taken since a long
+-- transaction began still stands in the index before it, and nobody can clear it away. Lines with a limit are left to
+-- the claim; batches have been started by it.
+with line as materialized (
+    select wanted.queue, wanted.lane_id, wanted.pipeline, wanted.priority, wanted.run_at, wanted.id, wanted.turned,
+           coalesce(queue.weight, 1) as weight
+      from unnest(%(queues)s::text[], %(lanes)s::bigint[], %(pipelines)s::text[], %(priorities)s::smallint[],
+                  %(run_ats)s::timestamptz[], %(ids)s::bigint[], %(turned)s::float8[])
+           as wanted (queue, lane_id, pipeline, priority, run_at, id, turned)
+      left join retoma.queues as queue on queue.name = wanted.queue
+      left join retoma.lanes as lane on lane.id = wanted.lane_id
+     where queue.paused_at is null
+       and lane.closed_at is null
+       and lane.at_once is null
+       and exists (select from retoma.workers as worker
+                    where worker.id = %(worker_id)s::bigint and worker.stopped_at is null)
+),
+placed as materialized (
+    select line.queue, line.lane_id, 0::bigint as after_lane, line.turned, line.weight, null::bigint as step,
+           job.id, line.priority, job.run_at, null::integer as seat,
+           row_number() over (partition by line.queue, line.lane_id
+                              order by line.priority, job.run_at, job.id) as turn
+      from line
+     cross join lateral (
+           select job.id, job.run_at
+             from retoma.jobs as job
+            where job.state = 'queued'
+              and job.queue = line.queue
+              and job.lane_id = line.lane_id
+              and job.pipeline = line.pipeline
+              and job.priority = line.priority
+              and (job.run_at, job.id) > (line.run_at, line.id)
+              and job.run_at <= now()
+              and (job.expires_at is null or job.expires_at > now())
+              and job.crashes < 2
+            order by job.run_at, job.id
+            limit %(limit)s::integer
+              for update skip locked) as job
+),
+-- include: take
+select claimed.id, claimed.batch_id, claimed.queue, claimed.lane_id, claimed.pipeline, claimed.key,
+       claimed.attempt, claimed.max_attempts, claimed.crashes, claimed.fence, claimed.signals,
+       claimed.timeout_seconds, claimed.correlation_id, claimed.traceparent, claimed.input,
+       batch.epoch as batch_epoch, claimed.priority, claimed.run_at, claimed.step, claimed.turned
+  from claimed
   left join retoma.batches as batch on batch.id = claimed.batch_id
  order by claimed.place;
 
 -- name: suspects
 -- Whether, in these queues, one that must run alone is next in its line and has a place to run.
-with recursive
-open_queue as materialized (
-    select distinct wanted.queue
-      from unnest(%(queues)s::text[]) as wanted (queue)
-     where not exists (select from retoma.queues as paused
-                        where paused.name = wanted.queue and paused.paused_at is not null)
-),
-visited (queue, lane_id) as (
-    select open_queue.queue, -1::bigint from open_queue
-    union all
-    select visited.queue, following.lane_id
-      from visited
-     cross join lateral (
-           select job.lane_id
-             from retoma.jobs as job
-            where job.state = 'queued'
-              and job.queue = visited.queue
-              and job.lane_id > visited.lane_id
-            order by job.lane_id
-            limit 1) as following
-)
-select visited.queue
-  from visited
-  left join retoma.lanes as lane on lane.id = visited.lane_id
- where lane.closed_at is null
+select job.queue
+  from retoma.jobs as job
+  left join retoma.lanes as lane on lane.id = job.lane_id
+ where job.state = 'queued'
+   and job.crashes >= 2
+   and job.queue = any (%(queues)s::text[])
+   and job.pipeline = any (%(pipelines)s::text[])
+   and job.run_at <= now()
+   and (job.expires_at is null or job.expires_at > now())
+   and not exists (select from retoma.queues as paused
+                    where paused.name = job.queue and paused.paused_at is not null)
+   and lane.closed_at is null
    and (lane.at_once is null
         or exists (select from retoma.slots as slot
                     where slot.lane_id = lane.id and slot.place <= lane.at_once and slot.job_id is null))
-   and
--- include: head
+   and not
+-- include: ahead
  limit 1;
 
 -- name: adopt
 -- After a lost acknowledgement: what the claim with this token did take.
 select job.id, job.batch_id, job.queue, job.lane_id, job.pipeline, job.key, job.attempt, job.max_attempts,
        job.crashes, job.fence, job.signals, job.timeout_seconds, job.correlation_id, job.traceparent,
-       job.input::text as input, batch.epoch as batch_epoch, null::bigint as walked_to
+       job.input::text as input, batch.epoch as batch_epoch
   from retoma.jobs as job
   left join retoma.batches as batch on batch.id = job.batch_id
  where job.state = 'running'
@@ -334,13 +321,15 @@ freed as (
      where slot.job_id = ended.id
 ),
 moved as (
-    select ended.batch_id, ended.id, ended.key, 'running' as was, ended.state, ended.seconds from ended
+    select ended.batch_id, ended.id, ended.key, 'running' as was, ended.state, ended.seconds
+      from ended
+     where ended.id not in (select sent_away.job_id from sent_away)
 ),
 -- include: tell
 select ended.id, ended.state from ended;
 
 -- name: end_alone
--- The same for jobs that belong to no batch, as those who hold them know: nobody else is told.
+-- The same for jobs that belong to no batch and no lane, as those who hold them know: nobody else is told.
 -- include: endings
 freed as (
     update retoma.slots as slot
@@ -392,7 +381,8 @@ held as materialized (
       from retoma.jobs as job
       left join blamed on blamed.id = job.id
      where job.state = 'running'
-       and job.worker_id = %(worker_id)s::bigint
+       -- By way of the worker's row, which is so locked first, as a sweep does.
+       and job.worker_id = (select gone.id from gone)
      order by job.id
        for no key update of job
 ),
@@ -405,6 +395,7 @@ ended as (
                     end,
            attempt = case when held.ending = 'released' then job.attempt - 1 else job.attempt end,
            crashes = case when held.ending = 'crashed' then held.crashes else job.crashes end,
+           expires_at = case when held.ending = 'released' then job.expires_at end,
            run_at = case when held.state = 'queued' and held.delay > 0
                          then now() + make_interval(secs => held.delay) else job.run_at end,
            worker_id = null,
@@ -444,11 +435,12 @@ select ended.id, ended.pipeline, ended.state, ended.reason, ended.attempt, ended
 
 -- name: recover
 -- Workers that fell silent: their lease is over and nobody beats for them. The walk looks at who holds
--- running jobs, never at how long a job takes. A database that has just come back gives everybody one lease
--- of grace. Recovered jobs keep their place. The predicate is judged under the lock, so a worker that beat
--- in time, or a job that ended in time, is left alone. Jobs begin in the order of their claims, and no more at once
--- than the worker has places: what it held beyond that it had only fetched, and goes back untouched.
+-- running jobs, never at how long a job takes. Recovered jobs keep their place. The predicate is judged under the
+-- lock, so a worker that beat in time, or a job that ended in time, is left alone. Jobs begin in the order of their
+-- claims, and no more at once than the worker has places: what it held beyond that it had only fetched, and goes back
+-- untouched.
 with recursive
+-- include: watched
 holder (worker_id) as (
     (select job.worker_id from retoma.jobs as job where job.state = 'running' order by job.worker_id limit 1)
     union all
@@ -462,15 +454,21 @@ holder (worker_id) as (
             limit 1) as following
 ),
 silent as materialized (
-    select worker.id, worker.at_once
+    select worker.id, worker.at_once,
+           case when worker.reason = 'gone' then 'gone' else 'lease' end as reason,
+           case when worker.reason = 'gone' then 'The worker that ran this job is gone: its processes ended.'
+                else 'The worker that ran this job fell silent: its lease ended without a heartbeat.' end as error
       from retoma.workers as worker
+     cross join quiet
      where (worker.stopped_at is null or worker.id in (select holder.worker_id from holder))
        and worker.lease_expires_at < now()
-       and (worker.stopped_at is not null
-            or pg_postmaster_start_time() + make_interval(secs => worker.lease_seconds) < now())
+       and (not quiet.long
+            or worker.stopped_at is not null
+            or worker.spared_at is not null
+            or worker.lease_expires_at <= quiet.since)
      order by worker.id
      limit %(limit)s::integer
-       for no key update skip locked
+       for no key update of worker skip locked
 ),
 buried as (
     update retoma.workers as worker
@@ -491,7 +489,8 @@ locked as materialized (
 in_line as materialized (
     select locked.*,
            row_number() over (partition by locked.worker_id order by locked.claimed_at, locked.id) <= silent.at_once
-               as begun
+               as begun,
+           silent.reason, silent.error
       from locked
       join silent on silent.id = locked.worker_id
 ),
@@ -504,7 +503,8 @@ held as materialized (
                 when job.crashes + 1 >= %(most_crashes)s::integer then 'failed'
                 when job.attempt >= job.max_attempts then 'failed'
                 else 'queued'
-           end as state
+           end as state,
+           job.reason, job.error
       from in_line as job
 ),
 ended as (
@@ -515,19 +515,19 @@ ended as (
                          else 'lost' end,
            attempt = case when held.ending = 'released' then job.attempt - 1 else job.attempt end,
            crashes = held.crashes,
+           expires_at = case when held.ending = 'released' then job.expires_at end,
            worker_id = null,
            claim_token = null,
            finished_at = case when held.state <> 'queued' then now() end,
-           error = case when held.ending = 'released' then job.error
-                        else 'The worker that ran this job fell silent: its lease ended without a heartbeat.' end
+           error = case when held.ending = 'released' then job.error else held.error end
       from held
      where job.id = held.id
     returning job.id, job.batch_id, job.key, job.pipeline, job.state, job.reason, job.attempt, job.crashes,
-              held.ending, null::text as step, held.worker_id, job.correlation_id
+              held.ending, null::text as step, held.worker_id, job.correlation_id, job.queue
 ),
 written as (
     insert into retoma.attempts (job_id, fence, attempt, worker_id, ending, reason, claimed_at)
-    select held.id, held.fence, held.attempt, held.worker_id, held.ending, 'lease', held.claimed_at
+    select held.id, held.fence, held.attempt, held.worker_id, held.ending, held.reason, held.claimed_at
       from held
 ),
 freed as (
@@ -541,7 +541,9 @@ moved as (
 ),
 -- include: tell
 select ended.id, ended.pipeline, ended.state, ended.reason, ended.attempt, ended.crashes, ended.ending, ended.step,
-       ended.worker_id, ended.correlation_id
+       ended.worker_id, ended.correlation_id,
+       (select count(pg_notify('retoma', waiting.queue))
+          from (select distinct ended.queue from ended where ended.state = 'queued') as waiting) as hints
   from ended
  order by ended.id;
 
@@ -610,7 +612,9 @@ moved as (
 select expired.id from expired;
 
 -- name: cancel
--- A waiting job ends now; a running one is asked to, and its worker hears of it with the next heartbeat.
+-- A waiting job ends now; a running one is asked to, and its worker hears of it with the next heartbeat. All that the
+-- constraints look at is set by the state under the lock: PostgreSQL checks them first against the version that the
+-- statement's snapshot shows, and a job that has just been handed back is still held there.
 with wanted as materialized (
     select job.id, job.state
       from retoma.jobs as job
@@ -623,6 +627,8 @@ asked as (
     update retoma.jobs as job
        set state = case when wanted.state = 'queued' then 'cancelled' else job.state end,
            reason = case when wanted.state = 'queued' then %(reason)s::text else job.reason end,
+           worker_id = case when wanted.state = 'running' then job.worker_id end,
+           claim_token = case when wanted.state = 'running' then job.claim_token end,
            finished_at = case when wanted.state = 'queued' then now() end,
            cancel_requested_at = coalesce(job.cancel_requested_at, now())
       from wanted
@@ -639,11 +645,21 @@ select asked.id, asked.state from asked;
 
 -- name: retry
 -- A person asks for another try of what has ended badly: new attempts, old checkpoints.
-with wanted as materialized (
+with kept as materialized (
+    -- A batch that is being removed is not brought back to life; one that is, is not removed meanwhile.
+    select batch.id
+      from retoma.batches as batch
+     where batch.id in (select job.batch_id from retoma.jobs as job where job.id = any (%(ids)s::bigint[]))
+       and batch.pruned_at is null
+     order by batch.id
+       for key share
+),
+wanted as materialized (
     select job.id, job.state
       from retoma.jobs as job
      where job.id = any (%(ids)s::bigint[])
        and job.state in ('failed', 'cancelled', 'review')
+       and (job.batch_id is null or job.batch_id in (select kept.id from kept))
      order by job.id
        for no key update
 ),
@@ -654,6 +670,7 @@ queued as (
            run_at = now(),
            expires_at = null,
            max_attempts = job.attempt + coalesce(%(attempts)s::integer, greatest(job.max_attempts - job.attempt, 1)),
+           retried_fence = job.fence,
            crashes = 0,
            cancel_requested_at = null,
            finished_at = null,
@@ -681,13 +698,20 @@ with heard as (
      where job.id = %(id)s::bigint and job.state in ('queued', 'running')
     on conflict (job_id, name) do nothing
     returning job_id
-)
-update retoma.jobs as job
-   set signals = job.signals + 1,
-       run_at = case when job.state = 'queued' and job.reason = 'waiting' then now() else job.run_at end
-  from heard
- where job.id = heard.job_id
-returning job.id, job.state, pg_notify('retoma', job.queue)::text as hint;
+),
+told as (
+    update retoma.jobs as job
+       set signals = job.signals + 1,
+           run_at = case when job.state = 'queued' and job.reason = 'waiting' then now() else job.run_at end
+      from heard
+     where job.id = heard.job_id
+    returning job.id, job.lane_id, job.state, job.queue
+),
+into_lane as materialized (
+    select told.lane_id from told where told.state = 'queued' and told.lane_id > 0
+),
+-- include: rouse
+select told.id, told.state, pg_notify('retoma', told.queue)::text as hint from told;
 
 -- name: heard
 select signal.value::text as value
@@ -705,25 +729,6 @@ select job.id, job.batch_id, job.queue, lane.name as lane, job.pipeline, job.key
   left join retoma.workers as worker on worker.id = job.worker_id
  where job.id = %(id)s::bigint;
 
--- name: page
--- Newest first, after a cursor; each filter counts only when it is given.
-select job.id, job.batch_id, job.queue, lane.name as lane, job.pipeline, job.key, job.priority, job.state,
-       job.reason, job.run_at, job.expires_at, job.attempt, job.max_attempts, job.crashes, job.fence,
-       job.worker_id, worker.label as worker, job.cancel_requested_at, job.timeout_seconds, job.created_at,
-       job.claimed_at, job.finished_at, job.correlation_id, job.input::text as input, job.output::text as output,
-       job.error
-  from retoma.jobs as job
-  left join retoma.lanes as lane on lane.id = job.lane_id
-  left join retoma.workers as worker on worker.id = job.worker_id
- where (%(state)s::text is null or job.state = %(state)s::text)
-   and (%(pipeline)s::text is null or job.pipeline = %(pipeline)s::text)
-   and (%(queue)s::text is null or job.queue = %(queue)s::text)
-   and (%(key)s::text is null or job.key = %(key)s::text)
-   and (%(batch_id)s::bigint is null or job.batch_id = %(batch_id)s::bigint)
-   and (%(before)s::bigint is null or job.id < %(before)s::bigint)
- order by job.id desc
- limit %(limit)s::integer;
-
 -- name: failed
 -- The ids of the dead letters, oldest first, after a cursor: who acts on all of them needs no more.
 select job.id
@@ -735,13 +740,13 @@ select job.id
  limit %(limit)s::integer;
 
 -- name: prune
--- What ended long ago, a bounded piece at a time, with all that belongs to it.
+-- What ended long ago, the oldest first, a bounded piece at a time, with all that belongs to it.
 with old as materialized (
     select job.id
       from retoma.jobs as job
      where job.finished_at < now() - make_interval(secs => %(older_than)s::float8)
        and job.batch_id is null
-     order by job.id
+     order by job.finished_at
      limit %(limit)s::integer
        for update skip locked
 ),
@@ -753,11 +758,21 @@ returning job.id;
 
 -- name: restart
 -- Begin anew: what the steps had produced is set aside, and the job is queued as if it had never run.
-with wanted as materialized (
+with kept as materialized (
+    -- A batch that is being removed is not brought back to life; one that is, is not removed meanwhile.
+    select batch.id
+      from retoma.batches as batch
+     where batch.id in (select job.batch_id from retoma.jobs as job where job.id = %(id)s::bigint)
+       and batch.pruned_at is null
+     order by batch.id
+       for key share
+),
+wanted as materialized (
     select job.id, job.state
       from retoma.jobs as job
      where job.id = %(id)s::bigint
        and job.state in ('completed', 'skipped', 'failed', 'review', 'cancelled')
+       and (job.batch_id is null or job.batch_id in (select kept.id from kept))
        for no key update
 ),
 aside as (
@@ -779,6 +794,8 @@ queued as (
            expires_at = null,
            attempt = 0,
            max_attempts = coalesce(%(attempts)s::integer, job.max_attempts),
+           retried_fence = job.fence,
+           restarted_fence = job.fence,
            crashes = 0,
            cancel_requested_at = null,
            finished_at = null,

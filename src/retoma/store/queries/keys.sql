@@ -4,20 +4,24 @@
 insert into retoma.api_keys (id, name, secret_hash, scopes, pipelines, expires_at)
 values (%(id)s::text, %(name)s::text, %(secret_hash)s::bytea, %(scopes)s::text[], %(pipelines)s::text[],
         now() + make_interval(secs => %(expires)s::float8))
-returning id, name, scopes, pipelines, created_at, expires_at, revoked_at, last_used_at, true as usable;
+returning id, name, scopes, pipelines, created_at, expires_at, revoked_at, last_used_at, true as usable,
+          coalesce(expires_at < now() + make_interval(days => 14), false) as ends_soon;
 
 -- name: all
 select key.id, key.name, key.scopes, key.pipelines, key.created_at, key.expires_at, key.revoked_at, key.last_used_at,
-       key.revoked_at is null and coalesce(key.expires_at > now(), true) as usable
+       key.revoked_at is null and coalesce(key.expires_at > now(), true) as usable,
+       coalesce(key.expires_at < now() + make_interval(days => 14), false) as ends_soon
   from retoma.api_keys as key
  order by key.created_at, key.id;
 
 -- name: lock_of
 -- What a presented key is held against, and whether its last use was noted more than a minute ago.
 select key.secret_hash,
+       case when key.previous_until > now() then key.previous_hash end as previous_hash,
        coalesce(key.last_used_at < now() - interval '1 minute', true) as rested,
        key.id, key.name, key.scopes, key.pipelines, key.created_at, key.expires_at, key.revoked_at, key.last_used_at,
-       key.revoked_at is null and coalesce(key.expires_at > now(), true) as usable
+       key.revoked_at is null and coalesce(key.expires_at > now(), true) as usable,
+       coalesce(key.expires_at < now() + make_interval(days => 14), false) as ends_soon
   from retoma.api_keys as key
  where key.id = %(id)s::text;
 
@@ -30,10 +34,37 @@ update retoma.api_keys as key
 returning key.id;
 
 -- name: revoke
+-- Whoever signed in with it is signed out.
+with ended as (
+    update retoma.sessions as session
+       set ended_at = now()
+     where session.key_id = %(id)s::text
+       and session.ended_at is null
+)
 update retoma.api_keys as key
    set revoked_at = coalesce(key.revoked_at, now())
  where key.id = %(id)s::text
 returning key.id;
+
+-- name: rotate
+-- Another secret. The one of before opens until the grace is over, and so does whoever signed in with it.
+with shortened as (
+    update retoma.sessions as session
+       set expires_at = least(session.expires_at, now() + make_interval(secs => %(grace)s::float8))
+     where session.key_id = %(id)s::text
+       and session.ended_at is null
+)
+update retoma.api_keys as key
+   set secret_hash = %(secret_hash)s::bytea,
+       previous_hash = key.secret_hash,
+       previous_until = now() + make_interval(secs => %(grace)s::float8),
+       rotated_at = now(),
+       expires_at = case when %(never)s::boolean then null
+                         else now() + make_interval(secs => %(expires)s::float8) end
+ where key.id = %(id)s::text
+   and key.revoked_at is null
+returning key.id, key.name, key.scopes, key.pipelines, key.created_at, key.expires_at, key.revoked_at,
+          key.last_used_at, true as usable, false as ends_soon;
 
 -- name: tally
 -- A key that was revoked still counts as one that exists: taking the last key back must not open the door to all.

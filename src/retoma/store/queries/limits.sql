@@ -64,7 +64,9 @@ judged as materialized (
            -- A single request that is larger than the bucket is let through when the bucket is full, and owed.
            greatest(0, (1 - held.requests_now) / held.requests_pace,
                     (least(%(least_tokens)s::float8, held.most_tokens) - held.tokens_now) / held.tokens_pace
-                   )::float8 as ready
+                   )::float8 as ready,
+           -- A tenth of what is there: so much one may have ahead that others do not miss it.
+           least(held.requests_now, held.tokens_now / nullif(%(least_tokens)s::float8, 0)) / 10 as plenty
       from held
 ),
 given as materialized (
@@ -72,7 +74,8 @@ given as materialized (
            judged.opened_until is not null as probe,
            case when judged.shut > 0 or judged.places <= %(busy)s::integer or judged.ready > %(horizon)s::float8 then 0
                 when judged.ready > 0 or judged.opened_until is not null then 1
-                else greatest(1, floor(least(%(requests)s::float8, judged.requests_now,
+                else greatest(1, floor(least(greatest(%(requests)s::float8, least(%(spare)s::float8, judged.plenty)),
+                                             judged.requests_now,
                                              judged.tokens_now / nullif(%(least_tokens)s::float8, 0)))) end as got
       from judged
 ),
@@ -114,6 +117,7 @@ select away.got::float8 as requests,
        away.reason,
        away.probe,
        away.at_once is not null as seated,
+       num_nonnulls(away.requests, away.tokens) > 0 as counted,
        away.name
   from away;
 
@@ -126,18 +130,39 @@ update retoma.limits as bucket
 returning bucket.name;
 
 -- name: sit
--- So many requests of this executor are under way or about to be: its other places are for others.
-update retoma.permits as permit
-   set taken = %(taken)s::integer
- where permit.worker_id = %(worker_id)s::bigint
-   and permit.name = %(name)s::text
-returning permit.name;
+-- So many requests of this executor are under way or about to be, and no more: its other places are for others. It is
+-- always the whole number, so it can be said again until it was heard.
+with freed as (
+    delete from retoma.permits as permit
+     where permit.worker_id = %(worker_id)s::bigint
+       and permit.name = %(name)s::text
+       and %(taken)s::integer = 0
+),
+kept as (
+    update retoma.permits as permit
+       set taken = %(taken)s::integer
+     where permit.worker_id = %(worker_id)s::bigint
+       and permit.name = %(name)s::text
+       and %(taken)s::integer > 0
+)
+select %(name)s::text as name;
 
--- name: leave
--- Nothing of this executor is under way: its places are free.
+-- name: mend
+-- The places of executors that are gone: nobody counts them, and nobody need look at them any more.
+with gone as materialized (
+    select permit.name, permit.worker_id
+      from retoma.permits as permit
+     where not exists (select from retoma.workers as worker
+                        where worker.id = permit.worker_id
+                          and worker.stopped_at is null
+                          and worker.lease_expires_at > now())
+     limit %(limit)s::integer
+       for update skip locked
+)
 delete from retoma.permits as permit
- where permit.worker_id = %(worker_id)s::bigint
-   and permit.name = %(name)s::text
+ using gone
+ where permit.name = gone.name
+   and permit.worker_id = gone.worker_id
 returning permit.name;
 
 -- name: cool
@@ -152,19 +177,70 @@ on conflict (name) do update
 returning name;
 
 -- name: tell
--- How a call went: a good one closes the breaker, a bad one counts, and too many in a row open it.
-update retoma.limits as bucket
-   set failures = case when %(good)s::boolean then 0 else bucket.failures + 1 end,
-       opened_until = case when %(good)s::boolean then null
-                           when bucket.failures + 1 >= %(most)s::integer
-                           then clock_timestamp() + make_interval(
-                                secs => %(pause)s::float8 * power(2, least(bucket.failures + 1 - %(most)s::integer, 5)))
-                           else bucket.opened_until end,
-       probing_until = null,
-       reason = case when %(good)s::boolean then null else %(reason)s::text end
- where bucket.name = %(name)s::text
-   and (not %(good)s::boolean or bucket.failures > 0 or bucket.opened_until is not null)
-returning bucket.name;
+-- How a call went that was sent so many seconds ago: a good one closes the breaker, a bad one counts, and too many in a
+-- row open it. Failures are in a row when each was sent after the one before was known: those that were under way together
+-- count once, and what was sent before the breaker opened makes its pause no longer. Seconds are counted from the
+-- beginning of the statement, for it may wait for others who tell the same. Who closed it hears of it.
+with troubled as materialized (
+    select bucket.name, bucket.opened_until is not null as opened
+      from retoma.limits as bucket
+     where bucket.name = %(name)s::text
+       and case when %(good)s::boolean then bucket.failures > 0 or bucket.opened_until is not null
+                else coalesce(bucket.failed_at < now() - make_interval(secs => %(age)s::float8), true) end
+       for no key update
+),
+told as (
+    update retoma.limits as bucket
+       set failures = case when %(good)s::boolean then 0 else bucket.failures + 1 end,
+           failed_at = case when %(good)s::boolean then bucket.failed_at else clock_timestamp() end,
+           opened_until = case when %(good)s::boolean then null
+                               when bucket.failures + 1 >= %(most)s::integer
+                               then clock_timestamp() + make_interval(secs => %(pause)s::float8
+                                        * power(2, least(bucket.failures + 1 - %(most)s::integer, 5)))
+                               else bucket.opened_until end,
+           probing_until = null,
+           reason = case when %(good)s::boolean then null else %(reason)s::text end
+      from troubled
+     where bucket.name = troubled.name
+)
+select troubled.name
+  from troubled
+ where troubled.opened
+   and %(good)s::boolean;
+
+-- name: wake
+-- Jobs that sleep until this limit lets them: it may let them now, so they are due, some at once and the others a little
+-- apart, none later than it was. *after* seconds is where the piece before ended.
+with asleep as materialized (
+    select job.id, job.queue, job.run_at
+      from retoma.jobs as job
+     where job.state = 'queued'
+       and job.reason like 'limited: %%'
+       and job.reason = 'limited: ' || %(name)s::text
+       and job.run_at > now() + make_interval(secs => %(after)s::float8)
+     order by job.run_at
+     limit %(limit)s::integer
+       for no key update skip locked
+),
+in_turn as materialized (
+    select asleep.*, row_number() over (order by asleep.run_at, asleep.id) as place from asleep
+),
+woken as (
+    update retoma.jobs as job
+       set run_at = least(job.run_at, now() + make_interval(secs => %(after)s::float8
+                                                + greatest(in_turn.place - %(at_once)s::integer, 0) * 0.01))
+      from in_turn
+     where job.id = in_turn.id
+    returning job.id, job.queue, job.lane_id
+),
+hint as (
+    select pg_notify('retoma', named.queue) from (select distinct woken.queue from woken) as named
+),
+into_lane as materialized (
+    select distinct woken.lane_id from woken where woken.lane_id > 0
+),
+-- include: rouse
+select woken.id, (select count(*) from hint) as hints from woken;
 
 -- name: put
 -- A person, or the program, says what is allowed; it holds from the next slice on. Whatever kept requests back is

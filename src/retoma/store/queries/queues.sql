@@ -19,32 +19,63 @@ with opened as (
 select opened.name, pg_notify('retoma', opened.name)::text as hint from opened;
 
 -- name: all
--- How many wait, are due, and run, by queue; the oldest job that is due says how far behind the queue is.
+-- How many wait, are due, are held back, and run, by queue; the oldest job that is due says how far behind the queue is.
+-- What waits in a closed lane (of a batch that rests, failed or is being filled) is held back, and not due. The counts
+-- come from the index of what waits, lane by lane.
+with waiting as materialized (
+    select job.queue, job.lane_id, count(*) as jobs,
+           count(*) filter (where job.run_at <= now()) as due,
+           min(job.run_at) as oldest_at
+      from retoma.jobs as job
+     where job.state = 'queued'
+     group by job.queue, job.lane_id
+),
+counted as (
+    select each.queue,
+           sum(each.jobs) as waiting,
+           sum(each.due) filter (where not each.closed) as due,
+           sum(each.jobs) filter (where each.closed) as held,
+           sum(each.running) as running,
+           min(each.oldest_at) filter (where not each.closed and each.due > 0) as oldest_at
+      from (select waiting.queue, waiting.jobs, waiting.due, 0 as running, waiting.oldest_at,
+                   lane.closed_at is not null as closed
+              from waiting
+              left join retoma.lanes as lane on lane.id = waiting.lane_id
+            union all
+            select job.queue, 0, 0, count(*), null, false
+              from retoma.jobs as job
+             where job.state = 'running'
+             group by job.queue) as each
+     group by each.queue
+)
 select coalesce(counted.queue, queue.name) as name,
-       coalesce(counted.waiting, 0) as waiting,
-       coalesce(counted.due, 0) as due,
-       coalesce(counted.running, 0) as running,
-       counted.oldest_due_seconds,
+       coalesce(counted.waiting, 0)::bigint as waiting,
+       coalesce(counted.due, 0)::bigint as due,
+       coalesce(counted.running, 0)::bigint as running,
+       extract(epoch from now() - counted.oldest_at)::float8 as oldest_due_seconds,
        queue.paused_at,
-       queue.paused_reason
-  from (select job.queue,
-               count(*) filter (where job.state = 'queued') as waiting,
-               count(*) filter (where job.state = 'queued' and job.run_at <= now()) as due,
-               count(*) filter (where job.state = 'running') as running,
-               extract(epoch from now() - min(job.run_at)
-                       filter (where job.state = 'queued' and job.run_at <= now()))::float8 as oldest_due_seconds
-          from retoma.jobs as job
-         where job.state in ('queued', 'running')
-         group by job.queue) as counted
+       queue.paused_reason,
+       coalesce(queue.weight, 1) as weight,
+       coalesce(counted.held, 0)::bigint as held
+  from counted
   full join retoma.queues as queue on queue.name = counted.queue
  order by 1;
 
 -- name: lanes
--- Lines that are named for the first time come into being here, with the limit they were given.
-with lane as (
+-- Lines that are named for the first time come into being here, with the limit they were given. Those that are there
+-- stay until this transaction is over: an empty one may be about to be removed.
+with kept as materialized (
+    select lane.id
+      from retoma.lanes as lane
+     where lane.queue = %(queue)s::text
+       and lane.name = any (%(names)s::text[])
+       for key share
+),
+lane as (
     insert into retoma.lanes (queue, name, at_once)
     select %(queue)s::text, wanted.name, %(at_once)s::integer
       from unnest(%(names)s::text[]) as wanted (name)
+     where (select count(*) from kept) >= 0
     on conflict (queue, name) do nothing
     returning id, at_once
 )
@@ -53,12 +84,19 @@ select lane.id, place from lane cross join generate_series(1, lane.at_once) as p
 returning lane_id, place;
 
 -- name: limit_lane
--- A new limit for a line. Who runs goes on, and counts: a line that had no limit seats its running jobs first.
--- Places above the limit are not given out; those that are free go, those that are taken go when they are free.
+-- A new limit for a line. Who runs goes on, and counts: while jobs run in it that began before it had a limit, and so
+-- have no place, a claim leaves as many places empty. (They are not seated here: one that ends at this very moment would
+-- not see its place.) Places above the limit are not given out; those that are free go, those that are taken go when
+-- they are free.
 with lane as (
-    insert into retoma.lanes (queue, name, at_once)
-    values (%(queue)s::text, %(name)s::text, %(at_once)s::integer)
-    on conflict (queue, name) do update set at_once = excluded.at_once
+    insert into retoma.lanes (queue, name, at_once, kept)
+    values (%(queue)s::text, %(name)s::text, %(at_once)s::integer, true)
+    on conflict (queue, name) do update
+       set at_once = excluded.at_once,
+           kept = true,
+           unseated_since = case when excluded.at_once is null then null
+                                 when lanes.at_once is null then now()
+                                 else lanes.unseated_since end
     returning id, at_once
 ),
 fewer as (
@@ -67,19 +105,11 @@ fewer as (
      where slot.lane_id = lane.id
        and (lane.at_once is null or slot.place > lane.at_once and slot.job_id is null)
 ),
-unseated as (
-    select job.id, job.lane_id, row_number() over (order by job.id) as place
-      from lane
-      join retoma.jobs as job on job.lane_id = lane.id and job.state = 'running'
-     where lane.at_once is not null
-       and not exists (select from retoma.slots as slot where slot.lane_id = lane.id)
-),
 seats as (
-    insert into retoma.slots (lane_id, place, job_id)
-    select lane.id, seat.place, unseated.id
+    insert into retoma.slots (lane_id, place)
+    select lane.id, seat.place
       from lane
-     cross join generate_series(1, greatest(lane.at_once, (select count(*) from unseated))) as seat (place)
-      left join unseated on unseated.place = seat.place
+     cross join generate_series(1, lane.at_once) as seat (place)
      where lane.at_once is not null
     on conflict (lane_id, place) do nothing
 )
@@ -99,6 +129,149 @@ update retoma.slots as slot
   from idle
  where slot.ctid = idle.version
 returning slot.lane_id, slot.place;
+
+-- name: all_seated
+-- Lines in which nobody runs any more who began before they had a limit. Not at once: a claim that saw no limit may
+-- still be under way.
+update retoma.lanes as lane
+   set unseated_since = null
+ where lane.unseated_since < now() - interval '1 minute'
+   and not exists (select from retoma.jobs as job
+                    where job.state = 'running'
+                      and job.lane_id = lane.id
+                      and not exists (select from retoma.slots as slot where slot.job_id = job.id))
+returning lane.id;
+
+-- name: weigh
+insert into retoma.queues (name, weight)
+values (%(name)s::text, %(weight)s::integer)
+on conflict (name) do update set weight = excluded.weight
+returning name;
+
+-- name: any_lane
+-- Whether there are lanes at all: a fleet that uses none has nothing to put to rest.
+select exists (select from retoma.lanes) as there;
+
+-- name: idle_lanes
+-- Of a page of the lanes that claims look at, those that have nothing to give now. Nobody else has them until the
+-- transaction is over; whoever puts a job into one waits for that, or was first and then it is skipped.
+with recursive
+visited as materialized (
+    select lane.queue, lane.id as lane_id
+      from retoma.lanes as lane
+     where lane.awake
+       and lane.closed_at is null
+       and lane.id > %(after)s::bigint
+     order by lane.id
+     limit %(limit)s::integer
+),
+-- include: strands
+idle as materialized (
+    select lane.id
+      from visited
+      join retoma.lanes as lane on lane.id = visited.lane_id
+     where not exists (select from strand
+                        where strand.lane_id = visited.lane_id and strand.run_at <= now())
+     order by lane.id
+       for update of lane skip locked
+)
+select page.last, idle.id
+  from (select max(visited.lane_id) as last from visited) as page
+  left join idle on true;
+
+-- name: rest_lanes
+-- In the transaction that holds them, and with a new look at the jobs: they rest until the first of these is due.
+with recursive
+visited as materialized (
+    select lane.queue, lane.id as lane_id from retoma.lanes as lane where lane.id = any (%(ids)s::bigint[])
+),
+-- include: strands
+first as materialized (
+    select visited.lane_id, min(strand.run_at) as run_at
+      from visited
+      left join strand on strand.lane_id = visited.lane_id
+     group by visited.lane_id
+)
+update retoma.lanes as lane
+   set awake = false,
+       wake_at = first.run_at
+  from first
+ where lane.id = first.lane_id
+   and coalesce(first.run_at > now(), true)
+returning lane.id;
+
+-- name: wake_lanes
+-- Of a page of those that rest, those that have something to give earlier than they know, whoever forgot to say so.
+with recursive
+visited as materialized (
+    select lane.queue, lane.id as lane_id, lane.wake_at
+      from retoma.lanes as lane
+     where not lane.awake
+       and lane.closed_at is null
+       and lane.id > %(after)s::bigint
+     order by lane.id
+     limit %(limit)s::integer
+),
+-- include: strands
+wrong as materialized (
+    select lane.id
+      from visited
+      join retoma.lanes as lane on lane.id = visited.lane_id
+     where exists (select from strand
+                    where strand.lane_id = visited.lane_id
+                      and strand.run_at < coalesce(visited.wake_at, 'infinity'))
+     order by lane.id
+       for no key update of lane skip locked
+),
+woken as (
+    update retoma.lanes as lane
+       set awake = true,
+           wake_at = null
+      from wrong
+     where lane.id = wrong.id
+    returning lane.id
+)
+select page.last, woken.id
+  from (select max(visited.lane_id) as last from visited) as page
+  left join woken on true;
+
+-- name: empty_lanes
+-- Of a page of those that rest, those of which there is no job and which have no setting of their own. Nobody else has
+-- them until the transaction is over. (A job that has ended may be tried again, in its lane and under its limit. The
+-- lane of a batch goes with the batch.)
+with visited as materialized (
+    select lane.id, lane.name, lane.kept
+      from retoma.lanes as lane
+     where not lane.awake
+       and lane.closed_at is null
+       and lane.id > %(after)s::bigint
+     order by lane.id
+     limit %(limit)s::integer
+),
+vacant as materialized (
+    select lane.id
+      from visited
+      join retoma.lanes as lane on lane.id = visited.id
+     where not visited.kept
+       and not starts_with(visited.name, 'batch:')
+       and not exists (select from retoma.jobs as job
+                        where job.lane_id = visited.id and job.lane_id > 0 and job.batch_id is null)
+     order by lane.id
+       for update of lane skip locked
+)
+select page.last, vacant.id
+  from (select max(visited.id) as last from visited) as page
+  left join vacant on true;
+
+-- name: remove_lanes
+-- In the transaction that holds them, and with a new look at the jobs.
+delete from retoma.lanes as lane
+ where lane.id = any (%(ids)s::bigint[])
+   and not lane.kept
+   and not lane.awake
+   and not exists (select from retoma.jobs as job
+                    where job.lane_id = lane.id and job.lane_id > 0 and job.batch_id is null)
+returning lane.id;
 
 -- name: hint
 select pg_notify('retoma', %(name)s::text)::text as hint;

@@ -30,6 +30,8 @@ ended as (
                          when said.ending = 'waiting' and job.signals > said.signals then now()
                          else coalesce(said.until, now() + make_interval(secs => said.delay), job.run_at)
                     end,
+           -- Only what was fetched and never begun is still waiting for its first worker.
+           expires_at = case when said.ending = 'released' and coalesce(said.seconds, 0) = 0 then job.expires_at end,
            attempt = job.attempt - said.free::integer,
            worker_id = null,
            claim_token = null,
@@ -43,31 +45,420 @@ ended as (
      where job.id = said.id
        and job.fence = said.fence
        and job.worker_id = %(worker_id)s::bigint
-    returning job.id, job.batch_id, job.key, job.state, job.attempt + said.free::integer as attempt,
+    returning job.id, job.batch_id, job.lane_id, job.key, job.state, job.attempt + said.free::integer as attempt,
               job.claimed_at, said.fence, said.ending, said.reason, said.error, said.step, said.seconds
+),
+sent_away as (
+    -- A job that its provider sends away again is waiting still: the attempt that says so is brought up to date.
+    update retoma.attempts as attempt
+       set fence = ended.fence,
+           worker_id = %(worker_id)s::bigint,
+           ended_at = now(),
+           seconds = attempt.seconds + ended.seconds
+      from ended
+     where ended.ending = 'postponed'
+       and ended.state = 'queued'
+       and ended.reason like 'limited: %%'
+       and attempt.job_id = ended.id
+       and attempt.ending = 'postponed'
+       and attempt.reason = ended.reason
+       and attempt.fence = (select max(before.fence) from retoma.attempts as before where before.job_id = ended.id)
+    returning attempt.job_id
 ),
 written as (
     insert into retoma.attempts (job_id, fence, attempt, worker_id, ending, reason, error, step, claimed_at, seconds)
     select ended.id, ended.fence, ended.attempt, %(worker_id)s::bigint, ended.ending, ended.reason, ended.error,
            ended.step, ended.claimed_at, ended.seconds
       from ended
+     where ended.id not in (select sent_away.job_id from sent_away)
 ),
 
--- name: head
-            (select job.crashes
-               from retoma.jobs as job
-              where job.state = 'queued'
-                and job.queue = visited.queue
-                and job.lane_id = visited.lane_id
-                and job.run_at <= now()
-                and (job.expires_at is null or job.expires_at > now())
-                and job.pipeline = any (%(pipelines)s::text[])
-              order by job.priority, job.run_at, job.id
-              limit 1) >= %(alone_from)s::integer
+-- name: watched
+-- Whether anybody could reach the database since the last sweep. After a time without any sweep (an outage, a promoted
+-- standby, a night in which nothing ran) every worker has as much of its lease left as it had then, and nothing is
+-- taken from it now; once for each of its own heartbeats, so that one that stays silent is found however seldom
+-- somebody sweeps. Only sweeps count: the first worker that comes back beats before anybody looks, and its heartbeat
+-- says nothing of the time before. One sweep at a time; another one in between has nothing to do.
+quiet as materialized (
+    select duty.last_at as since,
+           duty.last_at is not null
+               and duty.last_at < now() - make_interval(secs => greatest(fleet.lease / 4, 1)) as long
+      from retoma.duties as duty
+     cross join (
+           select min(worker.lease_seconds)::float8 as lease
+             from retoma.workers as worker
+            where worker.stopped_at is null) as fleet
+     where duty.name = 'sweep'
+       and (duty.last_at is null
+            or duty.last_at <= now() - make_interval(secs => least(%(every)s::float8, fleet.lease / 8))
+            -- The clock of a server that took over may be behind.
+            or duty.last_at > now() + interval '1 minute')
+       for no key update of duty skip locked
+),
+silenced as materialized (
+    select worker.id, quiet.since
+      from retoma.workers as worker
+     cross join quiet
+     where quiet.long
+       and worker.stopped_at is null
+       and worker.spared_at is null
+       and worker.lease_expires_at > quiet.since
+),
+patient as materialized (
+    select worker.id, silenced.since
+      from retoma.workers as worker
+      join silenced on silenced.id = worker.id
+     where worker.stopped_at is null
+       and worker.spared_at is null
+     order by worker.id
+       for no key update of worker skip locked
+),
+spared as (
+    update retoma.workers as worker
+       set lease_expires_at = greatest(worker.lease_expires_at,
+                                       now() + least(worker.lease_expires_at - patient.since,
+                                                     make_interval(secs => worker.lease_seconds))),
+           missing_since = null,
+           spared_at = now()
+      from patient
+     where worker.id = patient.id
+),
+-- A worker whose row somebody else has at this moment is spared by the next look, so the quiet time is not over yet.
+swept as (
+    update retoma.duties as duty
+       set last_at = now(),
+           taken_by = %(taken_by)s::text
+      from quiet
+     where duty.name = 'sweep'
+       and (select count(*) from silenced) = (select count(*) from patient)
+    returning duty.name
+),
+
+-- name: held_hints
+                select (lock.classid::bigint << 32) | lock.objid::bigint
+                  from pg_locks as lock
+                 where lock.locktype = 'advisory'
+                   and lock.objsubid = 1
+                   and lock.database = (select oid from pg_database where datname = current_database())
+
+-- name: ahead
+-- Whether one that may run with others stands before "job" in its line: then it is not its turn to run alone.
+            exists (select
+                      from retoma.jobs as ahead
+                     where ahead.state = 'queued'
+                       and ahead.queue = job.queue
+                       and ahead.lane_id = job.lane_id
+                       and ahead.pipeline = any (%(pipelines)s::text[])
+                       and ahead.run_at <= now()
+                       and (ahead.expires_at is null or ahead.expires_at > now())
+                       and ahead.crashes < 2
+                       and (ahead.priority, ahead.run_at, ahead.id) < (job.priority, job.run_at, job.id))
+
+-- name: strands
+-- What waits in the lines (in "visited"), by pipeline and priority, and when the first of each is due. It steps from one
+-- to the next along the index: how many jobs there are, and how many of them sleep, costs nothing.
+strand (queue, lane_id, pipeline, priority, run_at) as (
+    select visited.queue, visited.lane_id, job.pipeline, job.priority, job.run_at
+      from visited
+     cross join lateral (
+           select job.pipeline, job.priority, job.run_at
+             from retoma.jobs as job
+            where job.state = 'queued'
+              and job.queue = visited.queue
+              and job.lane_id = visited.lane_id
+            order by job.pipeline, job.priority, job.run_at, job.id
+            limit 1) as job
+    union all
+    select strand.queue, strand.lane_id, job.pipeline, job.priority, job.run_at
+      from strand
+     cross join lateral (
+           select job.pipeline, job.priority, job.run_at
+             from retoma.jobs as job
+            where job.state = 'queued'
+              and job.queue = strand.queue
+              and job.lane_id = strand.lane_id
+              and (job.pipeline, job.priority) > (strand.pipeline, strand.priority)
+            order by job.pipeline, job.priority, job.run_at, job.id
+            limit 1) as job
+),
+
+-- name: rouse
+-- Lanes (in "into_lane") into which jobs are put must not rest. They are locked as they are now until the jobs can be
+-- seen, and whoever wants to put a lane to rest, or to remove it, needs it alone before looking for jobs: so no job is
+-- ever left in a lane at which nobody looks. Last in the order of locks: jobs, batches, lanes.
+lane_held as materialized (
+    select lane.id, lane.awake
+      from retoma.lanes as lane
+     where lane.id in (select into_lane.lane_id from into_lane)
+     order by lane.id
+       for key share
+),
+lane_asleep as materialized (
+    select lane.id
+      from retoma.lanes as lane
+     where lane.id in (select lane_held.id from lane_held where not lane_held.awake)
+     order by lane.id
+       for no key update
+),
+roused as (
+    update retoma.lanes as lane
+       set awake = true,
+           wake_at = null
+      from lane_asleep
+     where lane.id = lane_asleep.id
+)
+
+-- name: open_queue
+open_queue as materialized (
+    select wanted.queue,
+           max(wanted.after_lane) as after_lane,
+           max(wanted.turned) as turned,
+           coalesce(max(queue.weight), 1) as weight,
+           greatest(64 / cardinality(%(queues)s::text[]), 8) as most
+      from unnest(%(queues)s::text[], %(after_lanes)s::bigint[], %(turned)s::float8[])
+           as wanted (queue, after_lane, turned)
+      left join retoma.queues as queue on queue.name = wanted.queue
+     where queue.paused_at is null
+       and exists (select from retoma.workers as worker
+                    where worker.id = %(worker_id)s::bigint and worker.stopped_at is null)
+     group by wanted.queue
+),
+
+-- name: lines
+-- Of the lines (in "visited") those that have something to give and a place for it, and from each what may be taken.
+due as materialized (
+    select strand.queue, strand.lane_id, strand.pipeline, strand.priority
+      from strand
+     where strand.run_at <= now()
+       and strand.pipeline = any (%(pipelines)s::text[])
+),
+line as materialized (
+    select visited.queue, visited.lane_id, visited.after_lane, visited.turned, visited.weight, visited.step,
+           lane.at_once,
+           coalesce(places.beyond, 0) as beyond,
+           case when lane.at_once is null then %(limit)s::integer else places.free end as room
+      from visited
+      left join retoma.lanes as lane on lane.id = visited.lane_id
+      left join lateral (
+           -- Who sits above a limit that was lowered, or runs without a place, keeps a place empty.
+           select (select count(*)
+                     from (select from retoma.slots as slot
+                            where slot.lane_id = lane.id
+                              and slot.place <= lane.at_once
+                              and slot.job_id is null
+                            limit %(limit)s::integer + beyond.jobs) as free)
+                  - beyond.jobs as free,
+                  beyond.jobs as beyond
+             from (select (select count(*) from retoma.slots as above
+                            where above.lane_id = lane.id
+                              and above.place > lane.at_once
+                              and above.job_id is not null)
+                          + case when lane.unseated_since is null then 0
+                                 else (select count(*) from retoma.jobs as job
+                                        where job.state = 'running'
+                                          and job.lane_id = lane.id
+                                          and not exists (select from retoma.slots as slot
+                                                           where slot.job_id = job.id)) end as jobs) as beyond
+            where lane.at_once is not null) as places on true
+     where lane.closed_at is null
+       and (visited.queue, visited.lane_id) in (select due.queue, due.lane_id from due)
+       and (lane.at_once is null or places.free > 0)
+),
+share as materialized (
+    select case when count(*) <= 2 then %(limit)s::integer
+                else ceil(2.0 * %(limit)s::integer / count(*))::integer end as jobs
+      from line
+),
+ready as materialized (
+    select line.queue, line.lane_id, line.after_lane, line.turned, line.weight, line.step, line.at_once,
+           line.beyond, least(line.room, share.jobs) as room,
+           job.id, job.priority, job.run_at,
+           row_number() over (partition by line.queue, line.lane_id
+                              order by job.priority, job.run_at, job.id) as turn
+      from share
+     cross join line
+      join due on due.queue = line.queue and due.lane_id = line.lane_id
+     cross join lateral (
+           select job.id, job.priority, job.run_at
+             from retoma.jobs as job
+            where job.state = 'queued'
+              and job.queue = line.queue
+              and job.lane_id = line.lane_id
+              and job.pipeline = due.pipeline
+              and job.priority = due.priority
+              and job.run_at <= now()
+              and (job.expires_at is null or job.expires_at > now())
+              and (job.crashes >= 2) = %(suspects)s::boolean
+            order by job.run_at, job.id
+            limit least(line.room, share.jobs)
+              for update skip locked) as job
+),
+free_slot as materialized (
+    -- As many places as there are jobs for them: the others are left to the next who looks. Those that must stay empty
+    -- are locked as well, so that nobody else counts them.
+    select wish.lane_id, slot.place,
+           row_number() over (partition by wish.lane_id order by slot.place) - wish.beyond as turn
+      from (select ready.lane_id, ready.at_once, ready.beyond, ready.room, count(*) as jobs
+              from ready
+             where ready.at_once is not null
+             group by ready.lane_id, ready.at_once, ready.beyond, ready.room) as wish
+     cross join lateral (
+           select slot.place
+             from retoma.slots as slot
+            where slot.lane_id = wish.lane_id
+              and slot.place <= wish.at_once
+              and slot.job_id is null
+            order by slot.place
+            limit least(wish.room, wish.jobs) + wish.beyond
+              for update skip locked) as slot
+),
+placed as materialized (
+    select ready.*, free_slot.place as seat
+      from ready
+      left join free_slot on free_slot.lane_id = ready.lane_id and free_slot.turn = ready.turn
+     where ready.turn <= ready.room
+       and (ready.at_once is null or free_slot.place is not null)
+),
+
+-- name: take
+-- The rest of a claim: of those that are ready and "placed" as many as are wanted are this worker's, in turn.
+in_turn as materialized (
+    select placed.id, placed.lane_id, placed.step, placed.priority, placed.run_at, placed.seat,
+           placed.turned + (row_number() over (partition by placed.queue
+                                               order by placed.priority, placed.turn,
+                                                        placed.lane_id <= placed.after_lane, placed.lane_id) - 1)::float8
+                           / placed.weight as begins,
+           1.0::float8 / placed.weight as takes
+      from placed
+),
+pick as materialized (
+    -- The queue whose next turn begins first; of several, the one whose job has waited longest.
+    select in_turn.*,
+           row_number() over (order by in_turn.priority, in_turn.begins, in_turn.run_at, in_turn.id) as place
+      from in_turn
+     order by place
+     limit %(limit)s::integer
+),
+claimed as (
+    update retoma.jobs as job
+       set state = 'running',
+           reason = null,
+           attempt = job.attempt + 1,
+           fence = job.fence + 1,
+           worker_id = %(worker_id)s::bigint,
+           claim_token = %(claim_token)s::uuid,
+           claimed_at = now() + pick.place * interval '1 microsecond'
+      from pick
+     where job.id = pick.id
+    returning job.id, job.batch_id, job.queue, job.lane_id, job.pipeline, job.key, job.attempt, job.max_attempts,
+              job.crashes, job.fence, job.signals, job.timeout_seconds, job.correlation_id, job.traceparent,
+              job.input::text as input, job.priority, job.run_at, pick.step, pick.begins + pick.takes as turned,
+              pick.place
+)
+
+-- name: start
+-- What comes with a claim: places of lanes that are taken, and batches that begin.
+seated as (
+    update retoma.slots as slot
+       set job_id = pick.id
+      from pick
+     where slot.lane_id = pick.lane_id
+       and slot.place = pick.seat
+),
+starting as materialized (
+    -- The first job that is taken starts its batch. (Later ones find it started and lock nothing.)
+    select batch.id, batch.event_seq
+      from retoma.batches as batch
+     where batch.id in (select claimed.batch_id from claimed)
+       and batch.state = 'queued'
+     order by batch.id
+       for no key update
+),
+started as (
+    update retoma.batches as batch
+       set state = 'running',
+           was = 'queued',
+           started_at = coalesce(batch.started_at, now()),
+           last_progress_at = now(),
+           paced_at = now(),
+           epoch = batch.epoch + 1,
+           event_seq = starting.event_seq + 1
+      from starting
+     where batch.id = starting.id
+),
+start_told as (
+    insert into retoma.events (batch_id, seq, kind, data)
+    select starting.id, starting.event_seq + 1, 'running', json_build_object('before', 'queued')
+      from starting
+)
+
+-- name: candidates
+-- Jobs of a batch in some states, a bounded number in the order of their ids: behind a cursor, or those that are named.
+with candidate as materialized (
+    select job.id
+      from unnest(%(states)s::text[]) as wanted (state)
+     cross join lateral (
+           select job.id
+             from retoma.jobs as job
+            where job.batch_id = %(id)s::bigint
+              and job.state = wanted.state
+              and job.id > %(after)s::bigint
+            order by job.id
+            limit %(limit)s::integer) as job
+     where %(ids)s::bigint[] is null
+    union all
+    select job.id
+      from retoma.jobs as job
+     where job.id = any (%(ids)s::bigint[])
+       and job.batch_id = %(id)s::bigint
+       and job.state = any (%(states)s::text[])
+     order by 1
+     limit %(limit)s::integer
+),
+
+-- name: called_off
+-- Jobs of batches (in "wanted", under their locks) that are not to be done any more: those that wait end now, those that
+-- run are asked to. What the constraints look at is set from the row as it was locked: PostgreSQL checks them first
+-- against the version that the statement's snapshot shows, and there one that was just handed back is still held.
+asked as (
+    update retoma.jobs as job
+       set state = case when wanted.state = 'queued' then 'cancelled' else job.state end,
+           reason = case when wanted.state = 'queued' then 'batch' else job.reason end,
+           worker_id = case when wanted.state = 'queued' then null else job.worker_id end,
+           claim_token = case when wanted.state = 'queued' then null else job.claim_token end,
+           finished_at = case when wanted.state = 'queued' then now() end,
+           cancel_requested_at = coalesce(job.cancel_requested_at, now())
+      from wanted
+     where job.id = wanted.id
+    returning job.id, job.batch_id, job.key, job.state
+),
+moved as (
+    select asked.batch_id, asked.id, asked.key, 'queued' as was, asked.state, null::real as seconds
+      from asked
+     where asked.state = 'cancelled'
+),
 
 -- name: tell
--- What happened to jobs (in "moved") is told in the rows of their batches and in their stories. The batch's row is
--- locked after the jobs, in the order of the ids, and read as it is under the lock: so the count of what is left is
+-- What happened to jobs (in "moved") is told in the rows of their batches and in their stories.
+-- include: reckon
+story as (
+    insert into retoma.events (batch_id, seq, kind, data)
+    select decided.id, decided.event_seq + 1, 'jobs', json_build_object('jobs', decided.jobs)
+      from decided
+    union all
+    select decided.id, decided.event_seq + 2, decided.state,
+           json_build_object('before', decided.was,
+                             'why', case when decided.state = 'failed' then 'failures'
+                                         when decided.was = 'stalled' and decided.state = 'running' then 'advanced'
+                                         when decided.revived > 0 then 'retried' end)
+      from decided
+     where decided.state <> decided.was
+),
+-- include: beckon
+
+-- name: reckon
+-- What is to be told of jobs (in "moved") of their batches (in "decided"), and what that changes there. The batch's row
+-- is locked after the jobs, in the order of the ids, and read as it is under the lock: so the count of what is left is
 -- exact, the last to end completes the batch, and the numbers of the story have neither gaps nor doubles. Commands
 -- that hold a batch and want its jobs skip the ones that are locked: nobody waits in a ring.
 news as materialized (
@@ -96,6 +487,7 @@ held_batch as materialized (
 counted as materialized (
     select batch.id, batch.state as was, batch.was as before, batch.lane_id, batch.total, batch.event_seq,
            batch.sealed_at, batch.stalled_at, batch.finished_at, batch.max_failure_rate, batch.last_progress_at,
+           batch.operation_id,
            -- Until it is sealed nothing is counted: the seal counts them all.
            case when batch.sealed_at is null then 0 else batch.unfinished - news.ended + news.revived end
                as unfinished,
@@ -118,7 +510,9 @@ decided as materialized (
     select counted.*,
            case when counted.revived > 0 and counted.was in ('completed', 'failed', 'cancelled') then 'running'
                 when counted.was in ('completed', 'failed', 'cancelled') then counted.was
-                when counted.sealed_at is not null and counted.unfinished = 0 then 'completed'
+                -- While more of its jobs are being queued again it goes on; that completes it, if nothing is left then.
+                when counted.sealed_at is not null and counted.unfinished = 0 and counted.operation_id is null
+                then 'completed'
                 -- The first twenty (or all, when there are fewer) weigh as much as they would together.
                 when counted.was in ('running', 'stalled')
                      and counted.failures - counted.forgiven
@@ -164,33 +558,47 @@ told as (
       from decided
      where batch.id = decided.id
 ),
-lane_of_batch as (
-    update retoma.lanes as lane
-       set closed_at = case when decided.state = 'failed' then now() end
+shut_or_open as materialized (
+    select decided.lane_id, decided.state
       from decided
-     where lane.id = decided.lane_id
-       and (decided.state = 'failed' and decided.was <> 'failed'
-            or decided.state = 'running' and decided.was in ('completed', 'failed', 'cancelled'))
+     where decided.state in ('completed', 'failed') and decided.was not in ('completed', 'failed', 'cancelled')
+        or decided.state = 'running' and decided.was in ('completed', 'failed', 'cancelled')
 ),
-story as (
-    insert into retoma.events (batch_id, seq, kind, data)
-    select decided.id, decided.event_seq + 1, 'jobs', json_build_object('jobs', decided.jobs)
-      from decided
-    union all
-    select decided.id, decided.event_seq + 2, decided.state,
-           json_build_object('before', decided.was,
-                             'why', case when decided.state = 'failed' then 'failures'
-                                         when decided.was = 'stalled' and decided.state = 'running' then 'advanced'
-                                         when decided.revived > 0 then 'retried' end)
-      from decided
-     where decided.state <> decided.was
-)
+lane_of_batch as (
+    -- Nobody looks at the lane of a batch that has ended.
+    update retoma.lanes as lane
+       set closed_at = case when shut_or_open.state <> 'running' then now() end,
+           awake = true,
+           wake_at = null
+      from shut_or_open
+     where lane.id = shut_or_open.lane_id
+),
+
+-- name: beckon
+-- The lanes that jobs came back to are looked at again.
+into_lane as materialized (
+    select distinct job.lane_id
+      from moved
+      join retoma.jobs as job on job.id = moved.id
+     where moved.state = 'queued'
+       and job.lane_id > 0
+       and job.lane_id not in (select shut_or_open.lane_id from shut_or_open)
+),
+-- include: rouse
+
+-- name: troubled
+            -- Whether a job waits because something went wrong, or its provider sent it away, and not by its own choice.
+            (job.fence > 0
+             and (job.error is not null
+                  or coalesce(job.reason, '') = 'database'
+                  or coalesce(job.reason, '')
+                     like any (array['limited: %%', 'asked already: %%', 'budget: %%', 'refused by %%'])))
 
 -- name: fingerprint
             -- What is the same in the words of errors that are the same: the first line without quotes, the names of
-            -- files and numbers.
+            -- files and numbers. Of a long line its beginning: many replacements in it take the square of its length.
             substr(md5(regexp_replace(
-                regexp_replace(split_part(coalesce(job.error, job.reason, ''), E'\n', 1),
+                regexp_replace(left(split_part(coalesce(job.error, job.reason, ''), E'\n', 1), 500),
                                '''[^'']*''|"[^"]*"|[^[:space:]:]+\.[[:alnum:]]{2,4}\y', '…', 'g'),
                 '[0-9a-fA-F-]*[0-9][0-9a-fA-F-]*', '#', 'g')), 1, 12)
 
@@ -203,3 +611,22 @@ with purse as materialized (
      where call.id = %(id)s::bigint
        for no key update of batch
 ),
+
+-- name: outcome
+-- What became of the money for a call.
+           case when call.state = 'answered' and call.kind = 'first' then 'useful'
+                when call.state = 'answered' then 'again'
+                when call.state = 'failed' then 'lost'
+                else 'doubtful'
+           end as outcome,
+
+-- name: every_price
+       select price.provider, price.model, '' as tier, price.since, price.input, price.cached, price.cache_write,
+              price.cache_write_1h, price.output, price.reasoning, price.audio_input, price.audio_output, price.unit,
+              price.source
+         from retoma.prices as price
+        union all
+       select price.provider, price.model, price.tier, price.since, price.input, price.cached, price.cache_write,
+              price.cache_write_1h, price.output, price.reasoning, price.audio_input, price.audio_output, price.unit,
+              price.source
+         from retoma.tier_prices as price

@@ -1,101 +1,174 @@
--- Every invariant, recomputed from the tables. What comes back does not hold; a sound database answers nothing.
+-- Every invariant, recomputed from the tables. What comes back does not hold; a sound database answers nothing. Each
+-- statement looks at a bounded part in one snapshot, so that what moves meanwhile is never taken for a breach.
 
--- name: breaches
--- In one snapshot, so that what moves meanwhile is never taken for a breach.
-with found as (
-    select 'an ended job has the attempt that ended it' as invariant, 'job ' || job.id as what,
-           'it is ' || job.state || ' at fence ' || job.fence || ', and its attempt says '
-               || coalesce(attempt.ending, 'nothing') as found
-      from retoma.jobs as job
-      left join retoma.attempts as attempt on attempt.job_id = job.id and attempt.fence = job.fence
-     where job.state in ('completed', 'skipped', 'review')
-       and attempt.ending is distinct from job.state
-    union all
-    select 'no running job without a worker that is alive', 'job ' || job.id,
-           'worker ' || coalesce(worker.label, 'nobody') || ' was last seen at ' || coalesce(worker.seen_at::text, 'never')
-      from retoma.jobs as job
-      left join retoma.workers as worker on worker.id = job.worker_id
-     where job.state = 'running'
-       and coalesce(worker.lease_expires_at, '-infinity') < now() - make_interval(secs => %(sweep)s::float8)
-       and pg_postmaster_start_time()
-           < now() - make_interval(secs => %(sweep)s::float8 + coalesce(worker.lease_seconds, 0))
-    union all
-    select 'a step has one valid checkpoint', 'job ' || checkpoint.job_id || ', step ' || checkpoint.step,
-           'it has ' || count(*)
-      from retoma.checkpoints as checkpoint
-     where checkpoint.set_aside_at is null
-     group by checkpoint.job_id, checkpoint.step
-    having count(*) > 1
-    union all
-    select 'a place of a lane has a job that runs, and one job has one place', 'job ' || slot.job_id,
-           'it sits on ' || count(*) || ' places and is ' || coalesce(min(job.state), 'gone')
-      from retoma.slots as slot
-      left join retoma.jobs as job on job.id = slot.job_id
-     where slot.job_id is not null
-     group by slot.job_id
-    having count(*) > 1 or min(job.state) is distinct from 'running'
-    union all
-    select 'the counts of a batch are its jobs', 'batch ' || batch.id,
-           'it says ' || batch.total || ' jobs, ' || batch.unfinished || ' unfinished, ' || batch.failures
-               || ' failed, and has ' || counted.total || ', ' || counted.unfinished || ', ' || counted.failures
-      from retoma.batches as batch
-     cross join lateral (
-           select count(*) as total,
-                  count(*) filter (where job.state in ('queued', 'running')) as unfinished,
-                  count(*) filter (where job.state = 'failed') as failures
-             from retoma.jobs as job
-            where job.batch_id = batch.id) as counted
-     where batch.sealed_at is not null
-       and (batch.total, batch.unfinished, batch.failures)
-           is distinct from (counted.total, counted.unfinished, counted.failures)
-       -- A batch that is being pruned loses its jobs first.
-       and (batch.finished_at is null or counted.total = batch.total)
-    union all
-    select 'a batch whose jobs have all ended has ended', 'batch ' || batch.id, 'it is ' || batch.state
-      from retoma.batches as batch
-     where batch.sealed_at is not null
-       and batch.unfinished = 0
-       and batch.state not in ('completed', 'failed', 'cancelled')
-    union all
-    select 'the story of a batch has no gap', 'batch ' || batch.id,
-           'it has told ' || batch.event_seq || ' events, and ' || told.events || ' are there, up to ' || told.last
-      from retoma.batches as batch
-     cross join lateral (
-           select count(*) as events, coalesce(max(event.seq), 0) as last
-             from retoma.events as event
-            where event.batch_id = batch.id) as told
-     where told.events <> batch.event_seq or told.last <> batch.event_seq
-    union all
-    select 'the lane of a batch is open when its jobs may be taken', 'batch ' || batch.id,
-           'it is ' || batch.state || ', and its lane is '
-               || case when lane.id is null then 'gone' when lane.closed_at is null then 'open' else 'closed' end
-      from retoma.batches as batch
-      left join retoma.lanes as lane on lane.id = batch.lane_id
-     where lane.id is null
+-- name: held
+-- What runs, and the places it sits on: as much as the workers have room for.
+select 'no running job without a worker that is alive' as invariant, 'job ' || job.id as what,
+       'worker ' || coalesce(worker.label, 'nobody') || ' was last seen at ' || coalesce(worker.seen_at::text, 'never')
+           as found
+  from retoma.jobs as job
+  left join retoma.workers as worker on worker.id = job.worker_id
+ where job.state = 'running'
+   and coalesce(worker.lease_expires_at, '-infinity') < now() - make_interval(secs => %(sweep)s::float8)
+   and pg_postmaster_start_time()
+       < now() - make_interval(secs => %(sweep)s::float8 + coalesce(worker.lease_seconds, 0))
+union all
+select 'a place of a lane has a job that runs, and one job has one place', 'job ' || slot.job_id,
+       'it sits on ' || count(*) || ' places and is ' || coalesce(min(job.state), 'gone')
+  from retoma.slots as slot
+  left join retoma.jobs as job on job.id = slot.job_id
+ where slot.job_id is not null
+ group by slot.job_id
+having count(*) > 1 or min(job.state) is distinct from 'running'
+ order by 1, 2;
+
+-- name: span
+-- The id up to which the next piece of jobs goes; none when there is none.
+select max(following.id) as upto
+  from (select job.id
+          from retoma.jobs as job
+         where job.id > %(after)s::bigint
+         order by job.id
+         limit %(limit)s::integer) as following
+having count(*) > 0;
+
+-- name: jobs
+select 'an ended job has the attempt that ended it' as invariant, 'job ' || job.id as what,
+       'it is ' || job.state || ' at fence ' || job.fence || ', and its attempt says '
+           || coalesce(attempt.ending, 'nothing') as found
+  from retoma.jobs as job
+  left join retoma.attempts as attempt on attempt.job_id = job.id and attempt.fence = job.fence
+ where job.id > %(after)s::bigint
+   and job.id <= %(upto)s::bigint
+   and job.state in ('completed', 'skipped', 'review')
+   and attempt.ending is distinct from job.state
+union all
+select 'a job of a batch waits in its lane', 'job ' || job.id, 'it is in lane ' || job.lane_id
+  from retoma.jobs as job
+  join retoma.batches as batch on batch.id = job.batch_id
+ where job.id > %(after)s::bigint
+   and job.id <= %(upto)s::bigint
+   and job.lane_id <> batch.lane_id
+union all
+select 'a lane in which a job is due is looked at', 'job ' || job.id,
+       'it is due, and lane ' || lane.id || ' rests until ' || coalesce(lane.wake_at::text, 'somebody wakes it')
+  from retoma.jobs as job
+  join retoma.lanes as lane on lane.id = job.lane_id and lane.queue = job.queue
+ where job.id > %(after)s::bigint
+   and job.id <= %(upto)s::bigint
+   and job.state = 'queued'
+   and job.run_at <= now()
+   and not lane.awake
+   and lane.closed_at is null
+   and coalesce(lane.wake_at > now(), true)
+union all
+select 'a job that waits in a lane has one', 'job ' || job.id, 'lane ' || job.lane_id || ' is gone'
+  from retoma.jobs as job
+ where job.id > %(after)s::bigint
+   and job.id <= %(upto)s::bigint
+   and job.state in ('queued', 'running')
+   and job.lane_id > 0
+   and job.batch_id is null
+   and not exists (select from retoma.lanes as lane where lane.id = job.lane_id)
+ order by 1, 2;
+
+-- name: steps
+-- Also of jobs that are gone: what is left of them counts.
+select 'a step has one valid checkpoint' as invariant,
+       'job ' || checkpoint.job_id || ', step ' || checkpoint.step as what, 'it has ' || count(*) as found
+  from retoma.checkpoints as checkpoint
+ where checkpoint.job_id > %(after)s::bigint
+   and checkpoint.job_id <= %(upto)s::bigint
+   and checkpoint.set_aside_at is null
+ group by checkpoint.job_id, checkpoint.step
+having count(*) > 1
+ order by 1, 2;
+
+-- name: batches
+-- The next batches behind an id, as many as have so many jobs together, and at least one; all, or those that are open.
+select counted.id
+  from (select following.id, sum(coalesce(following.total, 0)) over (order by following.id) - coalesce(following.total, 0) as before
+          from (select batch.id, batch.total
+                  from retoma.batches as batch
+                 where batch.id > %(after)s::bigint
+                   and (not %(quick)s::boolean or batch.finished_at is null)
+                 order by batch.id
+                 limit 500) as following) as counted
+ where counted.before < %(limit)s::integer
+ order by counted.id;
+
+-- name: of_batches
+select 'the counts of a batch are its jobs' as invariant, 'batch ' || batch.id as what,
+       'it says ' || batch.total || ' jobs, ' || batch.unfinished || ' unfinished, ' || batch.failures
+           || ' failed, and has ' || counted.total || ', ' || counted.unfinished || ', ' || counted.failures
+           as found
+  from retoma.batches as batch
+ cross join lateral (
+       select count(*) as total,
+              count(*) filter (where job.state in ('queued', 'running')) as unfinished,
+              count(*) filter (where job.state = 'failed') as failures
+         from retoma.jobs as job
+        where job.batch_id = batch.id) as counted
+ where batch.id = any (%(ids)s::bigint[])
+   and batch.sealed_at is not null
+   and (batch.total, batch.unfinished, batch.failures)
+       is distinct from (counted.total, counted.unfinished, counted.failures)
+   and batch.pruned_at is null
+union all
+select 'a batch whose jobs have all ended has ended', 'batch ' || batch.id, 'it is ' || batch.state
+  from retoma.batches as batch
+ where batch.id = any (%(ids)s::bigint[])
+   and batch.sealed_at is not null
+   and batch.unfinished = 0
+   and batch.operation_id is null
+   and batch.state not in ('completed', 'failed', 'cancelled')
+union all
+select 'the story of a batch has no gap', 'batch ' || batch.id,
+       'it has told ' || batch.event_seq || ' events, and ' || told.events || ' are there, up to ' || told.last
+  from retoma.batches as batch
+ cross join lateral (
+       select count(*) as events, coalesce(max(event.seq), 0) as last
+         from retoma.events as event
+        where event.batch_id = batch.id) as told
+ where batch.id = any (%(ids)s::bigint[])
+   and (told.events <> batch.event_seq or told.last <> batch.event_seq)
+   and batch.pruned_at is null
+union all
+select 'the lane of a batch is open when its jobs may be taken', 'batch ' || batch.id,
+       'it is ' || batch.state || ', and its lane is '
+           || case when lane.id is null then 'gone' when lane.closed_at is null then 'open' else 'closed' end
+  from retoma.batches as batch
+  left join retoma.lanes as lane on lane.id = batch.lane_id
+ where batch.id = any (%(ids)s::bigint[])
+   and (lane.id is null
         or batch.state <> 'completed'
            and (lane.closed_at is null)
-               <> (batch.sealed_at is not null and batch.state in ('queued', 'running', 'stalled'))
-    union all
-    select 'what a batch has spent and reserved is in its calls', 'batch ' || batch.id,
-           'it says ' || batch.spent || ' spent and ' || batch.reserved || ' reserved, and its calls say '
-               || paid.spent || ' and ' || paid.reserved
-      from retoma.batches as batch
-     cross join lateral (
-           select coalesce(sum(call.cost), 0) as spent,
-                  coalesce(sum(call.reserved) filter (where call.state in ('open', 'doubtful')), 0) as reserved
-             from retoma.calls as call
-            where call.batch_id = batch.id) as paid
-     where batch.spent <> paid.spent or batch.reserved <> paid.reserved
-    union all
-    select 'a job of a batch waits in its lane', 'job ' || job.id, 'it is in lane ' || job.lane_id
-      from retoma.jobs as job
-      join retoma.batches as batch on batch.id = job.batch_id
-     where job.lane_id <> batch.lane_id
-)
-select found.invariant, found.what, found.found
-  from found
- order by 1, 2
- limit %(limit)s::integer;
+               <> (batch.sealed_at is not null and batch.state in ('queued', 'running', 'stalled')))
+union all
+select 'what a batch has spent and reserved is in its calls', 'batch ' || batch.id,
+       'it says ' || batch.spent || ' spent and ' || batch.reserved || ' reserved, and its calls say '
+           || paid.spent || ' and ' || paid.reserved
+  from retoma.batches as batch
+ cross join lateral (
+       select coalesce(sum(call.cost), 0) as spent,
+              coalesce(sum(call.reserved) filter (where call.state in ('open', 'doubtful')), 0) as reserved
+         from retoma.calls as call
+        where call.batch_id = batch.id) as paid
+ where batch.id = any (%(ids)s::bigint[])
+   and (batch.spent <> paid.spent or batch.reserved <> paid.reserved)
+union all
+select 'a batch counts its calls whose cost nobody knows', 'batch ' || batch.id,
+       'it says ' || batch.unpriced || ', and there are ' || found.calls
+  from retoma.batches as batch
+ cross join lateral (
+       select count(*) as calls
+         from retoma.calls as call
+        where call.batch_id = batch.id
+          and call.cost is null
+          and call.cost_basis is not null) as found
+ where batch.id = any (%(ids)s::bigint[])
+   and batch.unpriced <> found.calls
+ order by 1, 2;
 
 -- name: saved
 -- Checkpoints that count, a page at a time, for who recomputes their checksums.

@@ -1,10 +1,12 @@
 -- Who works. One row per executor incarnation: identity is new at every start, the label is for people.
 
 -- name: hello
-insert into retoma.workers (label, host, pid, version, queues, pipelines, at_once, lease_seconds, lease_expires_at)
+insert into retoma.workers (label, host, pid, version, queues, pipelines, at_once, lease_seconds, lease_expires_at,
+                            hint, machine, supervisor, supervisor_started)
 values (%(label)s::text, %(host)s::text, %(pid)s::integer, %(version)s::text, %(queues)s::text[],
         %(pipelines)s::text[], %(at_once)s::integer, %(lease)s::real,
-        now() + make_interval(secs => %(lease)s::float8))
+        now() + make_interval(secs => %(lease)s::float8), %(hint)s::bigint, %(machine)s::text,
+        %(supervisor)s::integer, %(supervisor_started)s::bigint)
 returning id;
 
 -- name: heartbeat
@@ -25,7 +27,9 @@ update retoma.workers as worker
        failed = said.failed,
        retried = said.retried,
        recovered = said.recovered,
-       busy_seconds = said.busy
+       busy_seconds = said.busy,
+       missing_since = null,
+       spared_at = null
   from said
  where worker.id = said.id
    and worker.stopped_at is null
@@ -50,10 +54,79 @@ select believed.id, believed.worker_id, believed.fence, 'lost' as why
                               and job.fence = believed.fence
  where job.id is null;
 
+-- name: held
+-- What a worker holds, for it to compare with what it knows; along the index of held jobs, without their inputs.
+select job.claim_token, job.id, job.batch_id, job.queue, job.lane_id, job.pipeline, job.key, job.attempt,
+       job.max_attempts, job.crashes, job.fence, job.signals, job.timeout_seconds, job.correlation_id,
+       job.traceparent, '' as input
+  from retoma.jobs as job
+ where job.state = 'running'
+   and job.worker_id = %(worker_id)s::bigint
+ order by job.id
+ limit %(limit)s::integer;
+
 -- name: stopping
 update retoma.workers as worker
    set stopping_at = coalesce(worker.stopping_at, now())
  where worker.id = any (%(ids)s::bigint[])
+returning worker.id;
+
+-- name: missing
+-- Workers of whose sessions none is left: nobody holds their lock any more. That is a hint and no more, so it is noted
+-- since when. *gone* tells those that another machine may give up before their lease is over: not there for some
+-- seconds and silent since, seen through a connection that is older than their last heartbeat (so it is not the server
+-- that went away), and nobody of a third machine lost at about the same time (so it is not the network).
+with lost as materialized (
+    select worker.id, worker.hint, worker.host, worker.machine, worker.supervisor, worker.supervisor_started,
+           worker.seen_at, worker.missing_since
+      from retoma.workers as worker
+     where worker.stopped_at is null
+       and worker.hint is not null
+       and worker.hint not in (
+-- include: held_hints
+           )
+     order by worker.id
+       for no key update skip locked
+),
+noted as (
+    update retoma.workers as worker
+       set missing_since = now()
+      from lost
+     where worker.id = lost.id
+       and lost.missing_since is null
+)
+select lost.id, lost.machine, lost.supervisor, lost.supervisor_started, lost.seen_at,
+       coalesce(lost.missing_since < now() - make_interval(secs => %(absent)s::float8)
+                and (select own.backend_start from pg_stat_get_activity(pg_backend_pid()) as own) < lost.seen_at
+                and not exists (
+                    select
+                      from retoma.workers as other
+                     where other.missing_since between lost.missing_since - interval '5 s'
+                                                   and lost.missing_since + interval '5 s'
+                       and coalesce(other.machine, other.host) <> coalesce(lost.machine, lost.host)), false) as gone
+  from lost;
+
+-- name: give_up
+-- They are gone, as the asker has made sure; unless one of them beat or came back meanwhile. Their jobs go back with
+-- the next sweep, which needs no lease to be over for who has stopped.
+with lost as materialized (
+    select worker.id
+      from unnest(%(ids)s::bigint[], %(seen)s::timestamptz[]) as proven (id, seen_at)
+      join retoma.workers as worker on worker.id = proven.id and worker.seen_at = proven.seen_at
+     where worker.stopped_at is null
+       and worker.hint is not null
+       and worker.hint not in (
+-- include: held_hints
+           )
+     order by worker.id
+       for no key update of worker skip locked
+)
+update retoma.workers as worker
+   set stopped_at = now(),
+       lease_expires_at = least(worker.lease_expires_at, now()),
+       reason = 'gone'
+  from lost
+ where worker.id = lost.id
 returning worker.id;
 
 -- name: one
@@ -72,7 +145,9 @@ select worker.id, worker.label, worker.host, worker.pid, worker.version, worker.
        worker.stopped_at is null and worker.lease_expires_at > now() as alive,
        worker.claimed, worker.completed, worker.failed, worker.retried, worker.recovered, worker.busy_seconds
   from retoma.workers as worker
- where %(gone)s::boolean or worker.stopped_at is null
+ where (%(gone)s::boolean or worker.stopped_at is null)
+   and (%(label)s::text is null or worker.label = %(label)s::text)
+   and (%(before)s::bigint is null or worker.id < %(before)s::bigint)
  order by worker.id desc
  limit %(limit)s::integer;
 
@@ -93,7 +168,14 @@ select coalesce(sum(worker.claimed), 0)::bigint as jobs_claimed,
  where worker.label = %(label)s::text or worker.id = %(id)s::bigint;
 
 -- name: prune
-delete from retoma.workers as worker
- where worker.stopped_at < now() - make_interval(secs => %(older_than)s::float8)
-   and not exists (select from retoma.jobs as job where job.state = 'running' and job.worker_id = worker.id)
+with old as materialized (
+    select worker.id
+      from retoma.workers as worker
+     where worker.stopped_at < now() - make_interval(secs => %(older_than)s::float8)
+       and not exists (select from retoma.jobs as job where job.state = 'running' and job.worker_id = worker.id)
+     order by worker.id
+     limit %(limit)s::integer
+       for update skip locked
+)
+delete from retoma.workers as worker using old where worker.id = old.id
 returning worker.id;

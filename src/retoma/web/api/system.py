@@ -7,24 +7,24 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from retoma.errors import NotFound
-from retoma.web import asked, shapes
-from retoma.web.door import Door
-from retoma.web.visits import Here, needs
+from retoma.web.api.schemas import requests, responses
+from retoma.web.http.auth import Here, needs
+from retoma.web.http.route import ApiRoute
 
-router = APIRouter(prefix="/system", tags=["system"], route_class=Door)
+router = APIRouter(prefix="/system", tags=["system"], route_class=ApiRoute)
 
 
 @router.get("/health")
 @needs("read")
-async def get_health(visit: Here) -> shapes.Health:
+async def get_health(visit: Here) -> responses.Health:
     """How the database is doing, and who works."""
-    return shapes.Health.of(await visit.app.health())
+    return responses.Health.of(await visit.app.system.health())
 
 
 @router.get("/metrics")
-@needs("read")
-async def get_metrics(wanted: Annotated[asked.WorkerLabel, Query()], visit: Here) -> shapes.Metrics:
+@needs("read", refuses=("not_found",))
+async def get_metrics(wanted: Annotated[requests.WorkerLabel, Query()], visit: Here) -> responses.Metrics:
     """The seven figures of the worker that carries a label, all its executors and restarts together."""
-    if all(worker.label != wanted.label for worker in await visit.app.workers(gone=True)):
+    if not await visit.app.workers.all(gone=True, label=wanted.label, limit=1):
         raise NotFound(f"No worker carries the label {wanted.label!r}.")
-    return shapes.Metrics.of(await visit.app.metrics(wanted.label))
+    return responses.Metrics.of(await visit.app.workers.metrics(wanted.label))

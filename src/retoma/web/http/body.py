@@ -8,8 +8,9 @@ from typing import Any, NoReturn
 
 from fastapi import Request
 
-from retoma.web.problems import Refusal, pointer_to
-from retoma.web.shapes import Fault
+from retoma.values.text import unstorable_mark
+from retoma.web.api.schemas.responses import Fault
+from retoma.web.http.errors import Refusal, pointer_to
 
 DEEPEST = 100
 """Levels of nesting; what is deeper could not be kept either."""
@@ -82,6 +83,6 @@ def _examine(value: Any) -> None:
 
 
 def _refuse_unkeepable(text: str, steps: Steps) -> None:
-    wrong = next((mark for mark in text if mark == "\0" or "\ud800" <= mark <= "\udfff"), None)
+    wrong = unstorable_mark(text)
     if wrong is not None:
         raise Refusal("invalid_text", what=f"U+{ord(wrong):04X}", place=pointer_to(steps) or "/")

@@ -16,7 +16,12 @@ _ALWAYS = {
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
     "Cache-Control": "private, no-cache",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), display-capture=(), geolocation=(), microphone=(), payment=(), usb=()",
 }
+_FRAMES_OF_OURS = "frame-ancestors 'self'"
+_YEAR = 365 * 86_400
 
 
 def correlation_of(request: Request) -> str:
@@ -35,5 +40,10 @@ def dressed(request: Request, response: Response) -> Response:
     """*response* with the headers that every answer has; those it has already stay."""
     for name, value in _ALWAYS.items():
         response.headers.setdefault(name, value)
+    # For browsers that do not know frame-ancestors, which says the same.
+    framed = _FRAMES_OF_OURS in response.headers["Content-Security-Policy"]
+    response.headers.setdefault("X-Frame-Options", "SAMEORIGIN" if framed else "DENY")
+    if request.url.scheme == "https":  # as a proxy says that is believed
+        response.headers.setdefault("Strict-Transport-Security", f"max-age={_YEAR}")
     response.headers["X-Correlation-Id"] = correlation_of(request)
     return response

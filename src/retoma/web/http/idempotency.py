@@ -9,23 +9,23 @@ from collections.abc import Awaitable, Callable
 
 from starlette.responses import Response
 
-from retoma.access import Reply, Request
-from retoma.web.bodies import Sent
-from retoma.web.problems import Refusal
-from retoma.web.shapes import Fault
-from retoma.web.visits import Visit
+from retoma.access.keys import Reply, Request
+from retoma.web.api.schemas.responses import Fault
+from retoma.web.http.auth import Visit
+from retoma.web.http.body import Sent
+from retoma.web.http.errors import Refusal
 
 Handle = Callable[[Sent], Awaitable[Response]]
 
 HEADER = "Idempotency-Key"
 _SHAPE = re.compile(r"[\x21-\x7e]{1,255}")
-_KEPT = ("content-type", "location")
+_KEPT = ("content-type", "location", "etag")
 
 
-async def changed(visit: Visit, sent: Sent, handle: Handle) -> Response:
-    """The answer to a change. The reply is kept in the change's own transaction: both are there, or neither."""
-    # Read before the transaction begins: a caller who sends slowly must not keep one open.
-    body = await sent.read(limit=visit.app.settings.web_body_bytes)
+async def changed(visit: Visit, sent: Sent, body: bytes, handle: Handle) -> Response:
+    """The answer to a change. The reply is kept in the change's own transaction: both are there, or neither. The *body*
+    was read before it begins: a caller who sends slowly must not keep one open.
+    """
     key = sent.headers.get(HEADER)
     if key is not None and not _SHAPE.fullmatch(key):
         fault = Fault(pointer=HEADER, code="string_pattern_mismatch", detail="1 to 255 visible ASCII characters.")

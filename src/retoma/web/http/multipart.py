@@ -10,14 +10,13 @@ from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.requests import Request
 
-from retoma.pipelines.files import LARGEST
-from retoma.web.problems import Refusal
+from retoma.model.validation import LARGEST_FILE as LARGEST
+from retoma.web.http.auth import SiteContext
+from retoma.web.http.errors import Refusal
+from retoma.web.http.quotas import Purse
 
-MOST_FILES = 2000
-"""Files of one request."""
 _MOST_DROPPED = 4 * LARGEST
 _LONGEST_BOUNDARY = 200
-_LONGEST_FIELD = 500_000
 
 
 class _Begin(NamedTuple):
@@ -39,6 +38,10 @@ class Upload:
             raise Refusal("multipart_expected")
         if not 0 < len(boundary) <= _LONGEST_BOUNDARY:
             raise Refusal("multipart_invalid")
+        place: SiteContext = request.state.retoma
+        self._limits = place.app.settings
+        self._read = self._said = 0
+        self.purse = Purse(request)
         self._stream = request.stream()
         self._found: deque[_Begin | bytes | _End] = deque()
         self._headers: dict[bytes, bytes] = {}
@@ -62,30 +65,39 @@ class Upload:
 
     async def files(self) -> AsyncIterator[tuple[str, AsyncIterator[bytes]]]:
         """The name and the content of each file; fields of the form that are no files are kept in *fields*."""
-        count = 0
-        while (found := await self._next()) is not None:
-            if not isinstance(found, _Begin):
-                continue  # the rest of what nobody read
-            content = self._content()
-            if found.filename:
-                count += 1
-                if count > MOST_FILES:
-                    raise Refusal("too_many_files", limit=MOST_FILES)
-                yield found.filename, content
-            else:
-                self.fields[found.field] = await self._text(content)
-            await self._drop(content)
+        count = fields = 0
+        try:
+            while (found := await self._next()) is not None:
+                if not isinstance(found, _Begin):
+                    continue  # the rest of what nobody read
+                content = self._content()
+                if found.filename:
+                    count += 1
+                    if count > self._limits.web_upload_files:
+                        raise Refusal("too_many_files", limit=self._limits.web_upload_files)
+                    await self.purse.pay(files=1)
+                    yield found.filename, content
+                else:
+                    fields += 1
+                    if fields > self._limits.web_form_fields:
+                        raise Refusal("too_many_fields", limit=self._limits.web_form_fields)
+                    self.fields[found.field] = await self._text(found.field, content)
+                await self._drop(content)
+        finally:
+            await self.purse.close()
 
     async def _content(self) -> AsyncIterator[bytes]:
         while isinstance(found := await self._next(), bytes):
             yield found
 
-    async def _text(self, content: AsyncIterator[bytes]) -> str:
-        said = bytearray()
+    async def _text(self, name: str, content: AsyncIterator[bytes]) -> str:
+        said, most = bytearray(), self._limits.web_form_bytes
+        self._said += len(name)
         async for piece in content:
             said += piece
-            if len(said) > _LONGEST_FIELD:
-                raise Refusal("payload_too_large", limit=_LONGEST_FIELD)
+            self._said += len(piece)
+            if self._said > most:
+                raise Refusal("payload_too_large", limit=most)
         return said.decode("utf-8", "replace")
 
     async def _drop(self, content: AsyncIterator[bytes]) -> None:
@@ -104,6 +116,10 @@ class Upload:
                 if not self._whole:
                     raise Refusal("multipart_invalid")
                 return None
+            self._read += len(piece)
+            if self._read > self._limits.web_upload_bytes:
+                raise Refusal("payload_too_large", limit=self._limits.web_upload_bytes)
+            await self.purse.pay(len(piece))
             try:
                 self._parser.write(piece)
             except FormParserError:

@@ -1,11 +1,11 @@
 """The pages: HTML made on the server, from one base, in two languages, right with JavaScript switched off.
 
-**A page is a route like any other.** Its router has ``route_class=PageDoor``, its endpoint says ``@needs(scope)`` and
+**A page is a route like any other.** Its router has ``route_class=PageRoute``, its endpoint says ``@needs(scope)`` and
 returns ``page(request, "noun/name.html", **values)``. The door brings the key (header or cookie), the language
 (``?lang=``, cookie, Accept-Language, Portuguese), the ETag, and problems as a page where a page was asked for.
 
-**A module of pages** has ``router``, ``ENTRY`` (its place in the header) and ``is_for(app)``, and is named in ``PAGES``
-of ``retoma.web``; it is served when the app has what it needs.
+**Pages of an extension** are a router in its ``site`` and a link in its ``links``, with templates, static files and
+words in its package; ``retoma.app.extension`` says how.
 
 **A template extends** ``base.html`` and fills ``title`` and ``main``. What it may use beside its own values: ``ui``
 (the macros of ``macros.html``), ``say(key, **values)``, ``url(path)``, ``static(name)``, ``look(kind, state)``,
@@ -24,9 +24,9 @@ the page passes as ``script_words=("upload.",)``. ``live.js`` says in its head w
 
 from __future__ import annotations
 
-from retoma.web.pages.entry import Entry, PageDoor
 from retoma.web.pages.languages import language_for, prefers_page
-from retoma.web.pages.looks import LOOKS, Look
-from retoma.web.pages.making import page
+from retoma.web.pages.render import page
+from retoma.web.pages.route import PageRoute
+from retoma.web.pages.styles import StateStyle, state_styles
 
-__all__ = ["LOOKS", "Entry", "Look", "PageDoor", "language_for", "page", "prefers_page"]
+__all__ = ["PageRoute", "StateStyle", "language_for", "page", "prefers_page", "state_styles"]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from importlib.resources.abc import Traversable
+
+from retoma.web.packages import files, packages
 
 _KINDS = {
     "css": "text/css; charset=utf-8",
@@ -26,10 +27,14 @@ class Asset:
     digest: str
 
 
-@cache
 def assets() -> dict[str, Asset]:
     """Every file there is, by its name; there is no way from a name to any other file."""
-    return dict(_found(resources.files(__package__).joinpath("static"), ""))
+    return _assets(packages())
+
+
+@cache
+def _assets(packages: tuple[str, ...]) -> dict[str, Asset]:
+    return dict(pair for folder in files(packages, "static") for pair in _found(folder, ""))
 
 
 def address_of(name: str) -> str:

@@ -6,7 +6,8 @@ from urllib.parse import parse_qs
 
 from fastapi import Request
 
-from retoma.web.problems import Refusal
+from retoma.web.http.errors import Refusal
+from retoma.web.http.quotas import paid
 
 _MOST_FIELDS = 50
 
@@ -18,6 +19,7 @@ async def fields_of(request: Request, *, largest: int) -> dict[str, str]:
         raw += chunk
         if len(raw) > largest:
             raise Refusal("payload_too_large", limit=largest)
+    await paid(request, len(raw))
     try:
         fields = parse_qs(raw.decode(), max_num_fields=_MOST_FIELDS)
         # Halves of characters can be written with %, and nobody could keep them.

@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from decimal import Decimal
 from functools import cache
 from typing import Any
 from urllib.parse import urlencode
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
-from retoma.web.pages import looks
+from retoma.web.packages import files, packages
+from retoma.web.pages import styles
 from retoma.web.pages.assets import address_of
 from retoma.web.pages.languages import TAGS, base_of, language_for
 from retoma.web.words import phrase, phrases
@@ -85,22 +87,28 @@ def _given(request: Request) -> dict[str, Any]:
         "words_as_json": words,
         "url": lambda path, **query: f"{base}{path}" + (f"?{urlencode(query)}" if query else ""),
         "static": lambda name: f"{base}{address_of(name)}",
-        "look": lambda kind, state: looks.LOOKS[kind][str(state)],
-        "icon": looks.icon,
+        "look": lambda kind, state: styles.state_styles()[kind][str(state)],
+        "icon": styles.icon,
         "may": lambda scope: visit is not None and visit.may(scope),
         "signed_in": visit is not None and visit.caller != "local",
         "nav": getattr(request.app.state, "nav", ()),
         "number": lambda value, places=0: _number(value, language, places),
+        "money": lambda amount: _money(None if amount is None else Decimal(amount), language),
+        "spent": lambda amount, unpriced: _spent(amount, unpriced, language),
         "size": lambda value: _size(value, language),
         "stamp": _stamp,
         "plain_time": lambda value: _plain_time(value, language),
     }
 
 
-@cache
 def _environment() -> Environment:
+    return _environment_of(packages())
+
+
+@cache
+def _environment_of(packages: tuple[str, ...]) -> Environment:
     return Environment(
-        loader=PackageLoader(__package__, "templates"),
+        loader=ChoiceLoader([PackageLoader(each) for each in packages if files((each,), "templates")]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -113,6 +121,26 @@ def _number(value: float, language: str, places: int = 0) -> str:
     """A number as people write it there; what moves later is written by Intl, in the same way."""
     text = f"{value:,.{places}f}"
     return text if language == "en" else text.translate({ord(","): ".", ord("."): ","})
+
+
+def _amount(amount: Decimal, language: str) -> str:
+    """An amount of dollars; small ones with two digits that count, so that none reads as nothing."""
+    places = 2 if amount >= 1 or not amount else min(9, max(4, 1 - amount.adjusted()))
+    return _number(float(amount), language, places)
+
+
+def _money(amount: Decimal | None, language: str) -> str:
+    """What something cost; None is unknown."""
+    return phrase(language, "money.unknown") if amount is None else f"US$ {_amount(amount, language)}"
+
+
+def _spent(amount: Decimal, unpriced: int, language: str) -> str:
+    """What was spent in all, and how many calls cost what nobody knows."""
+    known = {"spent": _amount(amount, language)}
+    if not unpriced:
+        return phrase(language, "money.spent", **known)
+    calls = {"n": unpriced, "count": _number(unpriced, language)}
+    return phrase(language, "money.spent_at_least" if amount else "money.spent_unknown", **known, **calls)
 
 
 def _size(value: int, language: str) -> str:

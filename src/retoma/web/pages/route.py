@@ -3,32 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
 from fastapi import Request, Response
 from starlette.responses import RedirectResponse
 
-from retoma.web import problems
-from retoma.web.door import Door
+from retoma.web.http import errors
+from retoma.web.http.auth import SAFE
+from retoma.web.http.route import ApiRoute
 from retoma.web.pages.languages import base_of, keep_language, language_for, prefers_page, take_language
-from retoma.web.pages.making import page
-from retoma.web.visits import SAFE
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A page that the header leads to: its path, and the key of its word."""
-
-    path: str
-    word: str
-
+from retoma.web.pages.render import page
 
 _UNKNOWN = ("auth_missing", "auth_invalid")
 
 
-class PageDoor(Door):
+class PageRoute(ApiRoute):
     """A route that may be asked for a page: ``?lang=`` is taken, and problems are pages too."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
@@ -42,13 +32,16 @@ class PageDoor(Door):
 
         return enter_speaking
 
+    def is_page(self, request: Request) -> bool:
+        return prefers_page(request) or not self.include_in_schema
+
     def told(self, request: Request, error: Exception) -> Response:
         return refused_page(request, error) if prefers_page(request) else super().told(request, error)
 
 
 def refused_page(request: Request, error: Exception) -> Response:
     """A problem for people: the way to sign in, a notice in the page that asked, or a page of its own."""
-    problem, headers = problems.explained(request, error, language_for(request))
+    problem, headers = errors.explained(request, error, language_for(request))
     inside = request.headers.get("hx-request") == "true"
     if problem.code in _UNKNOWN:
         return _to_sign_in(request, inside=inside)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import tomllib
 from dataclasses import dataclass
+from functools import cache
 
 from markupsafe import Markup
 
+from retoma.web.packages import files, packages
+
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class StateStyle:
     """The key of its word, the name of its icon, and its tone: quiet, waiting, busy, good, warn or bad."""
 
     word: str
@@ -16,43 +20,19 @@ class Look:
     tone: str
 
 
-_QUEUED, _RUNNING = ("clock", "waiting"), ("spinner", "busy")
-_DONE, _FAILED, _SKIPPED = ("check", "good"), ("cross", "bad"), ("skip", "quiet")
+def state_styles() -> dict[str, dict[str, StateStyle]]:
+    """Every state that a page may show, by kind and name: from the ``states.toml`` of each package that is served."""
+    return _state_styles(packages())
 
-LOOKS: dict[str, dict[str, Look]] = {
-    "document": {
-        "PENDING": Look("state.document.pending", *_QUEUED),
-        "PROCESSING": Look("state.document.processing", *_RUNNING),
-        "COMPLETED": Look("state.document.completed", *_DONE),
-        "FAILED": Look("state.document.failed", *_FAILED),
-    },
-    "result": {
-        "PENDENTE": Look("state.result.pending", *_QUEUED),
-        "PROCESSANDO": Look("state.result.processing", *_RUNNING),
-        "CONCLUIDO": Look("state.result.completed", *_DONE),
-        "ERRO": Look("state.result.failed", *_FAILED),
-        "PULADO": Look("state.result.skipped", *_SKIPPED),
-    },
-    "job": {
-        "queued": Look("state.job.queued", *_QUEUED),
-        "running": Look("state.job.running", *_RUNNING),
-        "completed": Look("state.job.completed", *_DONE),
-        "skipped": Look("state.job.skipped", *_SKIPPED),
-        "failed": Look("state.job.failed", *_FAILED),
-        "review": Look("state.job.review", "eye", "warn"),
-        "cancelled": Look("state.job.cancelled", "stop", "quiet"),
-    },
-    "batch": {
-        "queued": Look("state.batch.queued", *_QUEUED),
-        "running": Look("state.batch.running", *_RUNNING),
-        "paused": Look("state.batch.paused", "pause", "waiting"),
-        "stalled": Look("state.batch.stalled", "warning", "warn"),
-        "completed": Look("state.batch.completed", *_DONE),
-        "failed": Look("state.batch.failed", *_FAILED),
-        "cancelled": Look("state.batch.cancelled", "stop", "quiet"),
-    },
-}
-"""Every state that a page may show, by kind and name."""
+
+@cache
+def _state_styles(packages: tuple[str, ...]) -> dict[str, dict[str, StateStyle]]:
+    return {
+        kind: {state: StateStyle(**look) for state, look in states.items()}
+        for each in files(packages, "states.toml")
+        for kind, states in tomllib.loads(each.read_text(encoding="utf-8")).items()
+    }
+
 
 # Drawn on a square of 24, in lines.
 _DRAWN = {

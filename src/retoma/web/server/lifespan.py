@@ -10,12 +10,12 @@ from typing import Any
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from retoma.app import Retoma
+from retoma.app.retoma import Retoma
 from retoma.errors import DatabaseError
-from retoma.web import problems
-from retoma.web.headers import dressed
-from retoma.web.pages.entry import refused_page
+from retoma.web.http import errors
+from retoma.web.http.headers import dressed
 from retoma.web.pages.languages import prefers_page
+from retoma.web.pages.route import refused_page
 
 
 class Opening:
@@ -42,7 +42,7 @@ class Opening:
                 scope["state"] = {**scope.get("state", {}), **await self._opened()}
             except DatabaseError as error:
                 request = Request(scope, receive)
-                told = refused_page if prefers_page(request) else problems.answer
+                told = refused_page if prefers_page(request) else errors.answer
                 await dressed(request, told(request, error))(scope, receive, send)
                 return
         await self._inner(scope, receive, send)

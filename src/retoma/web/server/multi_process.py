@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from retoma.errors import ConfigurationError
-from retoma.web.serving import GRACE_SECONDS
+from retoma.web.server.server import GRACE_SECONDS
 
 _AGAIN_SECONDS = 1.0  # so that one that cannot live does not use up a processor by trying
 _MISTAKEN = 2  # what our commands end with when they were told something wrong

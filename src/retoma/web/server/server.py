@@ -4,31 +4,36 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import gc
 import os
 import re
 import socket
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager, suppress
+from functools import partial
 from typing import Any, cast
 
 import uvicorn
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
-from retoma.app import Retoma
+from retoma.access import local_token
+from retoma.app.retoma import Retoma
 from retoma.errors import ConfigurationError
-from retoma.web import PAGES, site
-from retoma.web.visits import is_loopback
+from retoma.system.concurrency import cancel_and_wait
+from retoma.web import packages, site
+from retoma.web.http.auth import is_loopback
+from retoma.web.http.stream import EventHub
+from retoma.web.server.connection import Wire
+from retoma.web.server.connections import Connections
 from retoma.web.words import phrase
-from retoma.writer import called_off
 
 _PREFIX = re.compile(rb"(/(?!\.{1,2}(?:/|$))[A-Za-z0-9._~-]+)+")
 
 GRACE_SECONDS = 10
 """How long requests may still take once the server is told to stop."""
+GOODBYE_SECONDS = 1.0
+"""How long a stream may take to say goodbye."""
 _THREADS = 8
-_COLLECTED = 20_000  # new objects before the collector looks; with Python's 700 it took a seventh of an upload's time
 _PATIENCE_SECONDS = 0.1  # what callers may wait for the process that was to take them
 
 
@@ -51,6 +56,20 @@ class _Server(uvicorn.Server):
                         caller.setblocking(False)
                         await loop.connect_accepted_socket(self._protocol, caller)
 
+    def end_streams(self) -> None:
+        """Every stream says goodbye now; uvicorn would wait for them until the grace is over, and then cancel them."""
+        newsroom: EventHub | None = self.lifespan.state.get("newsroom")
+        if newsroom is not None:
+            newsroom.stop()
+
+    async def hang_up(self) -> None:
+        """Drop the streams of clients who do not read: their goodbye would not be sent before they do."""
+        await asyncio.sleep(GOODBYE_SECONDS)
+        for each in list(self.server_state.connections):
+            cycle, transport = getattr(each, "cycle", None), getattr(each, "transport", None)
+            if cycle is not None and transport is not None and cycle.scope.get("state", {}).get("streams"):
+                transport.abort()
+
     def _protocol(self) -> asyncio.Protocol:
         kind: Any = self.config.http_protocol_class
         made: asyncio.Protocol = kind(config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
@@ -70,15 +89,6 @@ class _Forwarded(ProxyHeadersMiddleware):
                 scope = {**scope, "root_path": prefix, "path": prefix + scope["path"]}
                 scope["raw_path"] = given[0] + scope["raw_path"]
         await super().__call__(scope, receive, send)
-
-
-def settle_down() -> None:
-    """For a process that serves and does nothing else, once all is loaded: the collector of garbage leaves that alone,
-    and looks at the rest less often.
-    """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(_COLLECTED, *gc.get_threshold()[1:])
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -103,12 +113,15 @@ def url_of(listening: socket.socket) -> str:
 
 def pages_of(app: Retoma, listening: socket.socket) -> list[str]:
     """A line for each page that *app* has: what it is called there, and where it is."""
-    shown = [each.ENTRY for each in PAGES if each.is_for(app)]
+    packages.serve(app.extensions)
+    shown = [link for each in app.extensions for link in each.links]
     return [f"{phrase('en', each.word)}: {url_of(listening)}{each.path}" for each in shown]
 
 
 async def guard(app: Retoma, listening: socket.socket) -> str:
-    """Who may come in, to be said at the start. Where others can reach us, somebody must hold a key first."""
+    """Who may come in, to be said at the start in lines of its own. Where others can reach us, somebody must hold a
+    key first.
+    """
     host = listening.getsockname()[0]
     keys = await app.access.tally()
     if not is_loopback(host) and not keys.usable and app.settings.api_key is None:
@@ -118,20 +131,40 @@ async def guard(app: Retoma, listening: socket.socket) -> str:
         )
     if keys.existing or app.settings.api_key is not None:
         return "Callers need an API key."
-    return "There is no API key: whoever is on this machine may do everything."
+    if app.settings.token == "off":  # noqa: S105 - not a secret
+        return (
+            "WARNING: there is no API key and RETOMA_TOKEN is off: whoever is on this machine may do everything, and "
+            "so may everybody behind a proxy that does not say for whom it speaks."
+        )
+    link = local_token.link_of(local_token.token_of(app.settings.home))
+    start = "" if any(each.links for each in app.extensions) else "&next=/docs"
+    return (
+        "There is no API key: callers need the token of this machine, which 'retoma token' prints.\n"
+        f"To sign in with a browser, once: {url_of(listening)}/login?token={link}{start}"
+    )
 
 
 @asynccontextmanager
 async def served(
-    app: Retoma, listening: socket.socket, *, others: Sequence[socket.socket] = (), allow_hosts: Iterable[str] = ()
+    app: Retoma,
+    listening: socket.socket,
+    *,
+    others: Sequence[socket.socket] = (),
+    allow_hosts: Iterable[str] = (),
+    rounds: bool = True,
 ) -> AsyncIterator[None]:
     """Serve an open *app* meanwhile; afterwards, what is under way may end. *others* are where other processes listen:
-    whom they let wait, we take.
+    whom they let wait, we take. Without *rounds* somebody else in this process makes those of the watchdog.
     """
     host = listening.getsockname()[0]
     trusted = os.environ.get("FORWARDED_ALLOW_IPS", "127.0.0.1")  # as uvicorn has it
+    inner = site(app, allow_hosts=(*allow_hosts, host), rounds=rounds)
+    forwarded = _Forwarded(cast(Any, inner), trusted_hosts=trusted)
+    connections = Connections(app.settings, forwarded.trusted_hosts)
     config = uvicorn.Config(
-        _Forwarded(cast(Any, site(app, allow_hosts=(*allow_hosts, host))), trusted_hosts=trusted),
+        forwarded,
+        http=cast(Any, partial(Wire, connections)),
+        timeout_keep_alive=cast(int, app.settings.web_keep_alive_seconds),  # seconds for call_later, whole or not
         proxy_headers=False,
         lifespan="on",
         ws="none",
@@ -144,13 +177,20 @@ async def served(
     # Threads of a server wait for the disk, not for a processor: asyncio's own number would let uploads queue.
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(_THREADS, thread_name_prefix="retoma-web"))
     serving = asyncio.create_task(server.serve(sockets=[listening]))
+    looking = asyncio.create_task(connections.keep_looking())
     relieving = asyncio.create_task(server.relieve(others)) if others else None
     try:
         yield
     finally:
         if relieving is not None:
-            await called_off(relieving)
+            await cancel_and_wait(relieving)
         for each in others:
             each.close()  # while one of us has it open, callers are let in there
+        server.end_streams()
         server.should_exit = True
-        await serving
+        hanging_up = asyncio.create_task(server.hang_up())
+        try:
+            await serving
+        finally:
+            await cancel_and_wait(hanging_up)
+            await cancel_and_wait(looking)

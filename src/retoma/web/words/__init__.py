@@ -5,8 +5,9 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterator, Mapping
 from functools import cache
-from importlib import resources
 from typing import Any, NamedTuple
+
+from retoma.web.packages import files, packages
 
 LANGUAGES = ("en", "pt")
 """The first is spoken to programs that ask for neither; pages have an order of their own."""
@@ -20,16 +21,25 @@ class Words(NamedTuple):
     detail: str
 
 
-@cache
 def catalogue(language: str) -> dict[str, Words]:
     """The words of every code."""
-    return {code: Words(**words) for code, words in _read(language).items() if code != _PAGE}
+    return _catalogue(language, packages())
 
 
 @cache
+def _catalogue(language: str, packages: tuple[str, ...]) -> dict[str, Words]:
+    read = _read(language, packages)
+    return {code: Words(**words) for each in read for code, words in each.items() if code != _PAGE}
+
+
 def phrases(language: str) -> dict[str, str]:
     """What the pages say, by dotted key: ``[page.live]`` ``silence`` is ``live.silence``."""
-    return dict(_flat(_read(language).get(_PAGE, {})))
+    return _phrases(language, packages())
+
+
+@cache
+def _phrases(language: str, packages: tuple[str, ...]) -> dict[str, str]:
+    return {key: text for each in _read(language, packages) for key, text in _flat(each.get(_PAGE, {}))}
 
 
 def phrase(language: str, key: str, **values: object) -> str:
@@ -37,6 +47,11 @@ def phrase(language: str, key: str, **values: object) -> str:
     words = phrases(language)
     one = f"{key}_one"
     return words[one if values.get("n") == 1 and one in words else key].format(**values)
+
+
+def number_of(n: int, one: str, many: str) -> str:
+    """How many, with the noun that fits the number: *one* is said of exactly one."""
+    return f"{n} {one if n == 1 else many}"
 
 
 def language_of(accepted: str, *, otherwise: str = LANGUAGES[0]) -> str:
@@ -53,9 +68,8 @@ def language_of(accepted: str, *, otherwise: str = LANGUAGES[0]) -> str:
     return spoken[0] if spoken else otherwise
 
 
-@cache
-def _read(language: str) -> dict[str, Any]:
-    return tomllib.loads(resources.files(__name__).joinpath(f"{language}.toml").read_text(encoding="utf-8"))
+def _read(language: str, packages: tuple[str, ...]) -> list[dict[str, Any]]:
+    return [tomllib.loads(each.read_text(encoding="utf-8")) for each in files(packages, f"words/{language}.toml")]
 
 
 def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from importlib.resources import files
 
-from retoma.providers import Label
+from retoma.pipelines.classification.labels import house_labels as labels
+
+__all__ = ["Labelled", "book", "documents", "labels"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,14 +20,6 @@ class Labelled:
     """"dev", which chose the thresholds, or "test", which the figures are told from."""
 
     text: str
-
-
-def labels() -> tuple[Label, ...]:
-    """The kinds of the labelled texts."""
-    return tuple(
-        Label(name=each["name"], description=each["description"], cues=tuple(each["cues"]))
-        for each in json.loads(_read("labels.json"))
-    )
 
 
 def documents(split: str | None = None) -> tuple[Labelled, ...]:

@@ -5,44 +5,37 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from collections.abc import AsyncIterator
-from typing import IO, Annotated, Any
+from typing import IO, Annotated, Any, TypeVar
 
-from fastapi import APIRouter, Path, Query, Request
+from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import Field, ValidationError
 
-from retoma.pipelines.classification.handler import classify_document
+from retoma.pipelines.classification.http import catalogue_schemas as shapes
 from retoma.pipelines.classification.library import Classification
 from retoma.pipelines.classification.model import Announced, Intake
-from retoma.pipelines.content import FileRefused
-from retoma.pipelines.files import LARGEST
-from retoma.web import asked
-from retoma.web import classification_catalogue_shapes as shapes
-from retoma.web.door import Door
-from retoma.web.problems import Refusal
-from retoma.web.shapes import Fault, Shape
-from retoma.web.uploads import Upload
-from retoma.web.visits import Here, Visit, needs
+from retoma.pipelines.classification.pipeline import classify_document
+from retoma.pipelines.files.content import FileRefused
+from retoma.pipelines.files.ingest import LARGEST
+from retoma.pipelines.files.refusals import REFUSED
+from retoma.web.api.schemas import requests
+from retoma.web.api.schemas.responses import Fault
+from retoma.web.http.auth import Here, Visit, needs
+from retoma.web.http.error_codes import TAGGED
+from retoma.web.http.errors import Refusal
+from retoma.web.http.etags import is_named, refuse_other, tag_of
+from retoma.web.http.multipart import Upload
+from retoma.web.http.route import ApiRoute
+from retoma.web.words import catalogue, number_of
+from retoma.web.words.sentences import in_portuguese
 
-router = APIRouter(route_class=Door)
+router = APIRouter(route_class=ApiRoute)
 
 NAME = classify_document.name
+_OF_A_TRIAL = ("pipelines_limited", "not_found", "answer_unfit", "provider_unavailable")
 CONTENT = "content:read"
 _PIECE = 1 << 18
-_FILES = {
-    "requestBody": {
-        "required": True,
-        "content": {
-            "multipart/form-data": {
-                "schema": {
-                    "type": "object",
-                    "properties": {"arquivos": {"type": "array", "items": {"type": "string", "format": "binary"}}},
-                }
-            }
-        },
-    }
-}
-
-Number = Annotated[asked.Id, Path()]
+Number = Annotated[requests.Id, Path()]
+Shown = TypeVar("Shown", shapes.PromptShown, shapes.ProjectShown)
 
 
 def _library(visit: Visit) -> Classification:
@@ -50,8 +43,14 @@ def _library(visit: Visit) -> Classification:
     return Classification(visit.app)
 
 
+def _tagged(response: Response, shown: Shown) -> Shown:
+    """What is *shown*, with a tag that a change can name it by."""
+    response.headers["ETag"] = tag_of(shown)
+    return shown
+
+
 @router.get("/status")
-@needs("read", limited=True)
+@needs("read", limited=True, refuses=("pipelines_limited",))
 async def get_models(visit: Here) -> shapes.Models:
     """Whether documents can be classified here, and by which models."""
     known = _library(visit).models()
@@ -62,17 +61,17 @@ async def get_models(visit: Here) -> shapes.Models:
 
 
 @router.get("/prompts")
-@needs("read", limited=True)
+@needs("read", limited=True, refuses=("pipelines_limited",))
 async def list_prompts(visit: Here) -> list[shapes.PromptShown]:
-    """The prompts, by name. Their texts are there with the scope ``content:read``."""
+    """The prompts, by name, without their texts: those are with each prompt by itself."""
     library = _library(visit)
     found = await library.prompts() or [await library.default_prompt()]
-    return [shapes.PromptShown.seen(each, content=visit.may(CONTENT)) for each in found]
+    return [shapes.PromptShown.seen(each, content=False) for each in found]
 
 
 @router.post("/prompts", status_code=201)
-@needs("submit", limited=True)
-async def create_prompt(new: shapes.NewPrompt, visit: Here) -> shapes.PromptShown:
+@needs("submit", limited=True, refuses=("pipelines_limited", "conflict"))
+async def create_prompt(new: shapes.NewPrompt, visit: Here, request: Request, response: Response) -> shapes.PromptShown:
     """Keep a prompt. A line of categories that cannot be read is refused here."""
     made = await _library(visit).create_prompt(
         new.nome,
@@ -81,20 +80,30 @@ async def create_prompt(new: shapes.NewPrompt, visit: Here) -> shapes.PromptShow
         document_codes=new.codigos_documento,
         conn=visit.conn,
     )
-    return shapes.PromptShown.seen(made, content=True)
+    response.headers["Location"] = f"{request.url.path}/{made.id}"
+    return shapes.PromptShown.seen(made, content=visit.may(CONTENT))
 
 
 @router.get("/prompts/{id}")
-@needs("read", limited=True)
-async def get_prompt(id: Number, visit: Here) -> shapes.PromptShown:
+@needs("read", limited=True, refuses=("pipelines_limited",))
+async def get_prompt(id: Number, visit: Here, response: Response) -> shapes.PromptShown:
     """A prompt. Its text is there with the scope ``content:read``."""
-    return shapes.PromptShown.seen(await _library(visit).prompt(id), content=visit.may(CONTENT))
+    return _tagged(response, shapes.PromptShown.seen(await _library(visit).prompt(id), content=visit.may(CONTENT)))
 
 
-@router.put("/prompts/{id}")
-@needs("submit", limited=True)
-async def change_prompt(id: Number, change: shapes.PromptChange, visit: Here) -> shapes.PromptShown:
+async def _same_prompt(id: int, visit: Visit, request: Request) -> None:
+    if is_named(request):
+        now = await _library(visit).prompt(id, hold=True, conn=visit.conn)
+        refuse_other(request, tag_of(shapes.PromptShown.seen(now, content=visit.may(CONTENT))))
+
+
+@router.put("/prompts/{id}", responses=TAGGED)
+@needs("submit", limited=True, refuses=("pipelines_limited", "conflict", "precondition_failed"))
+async def change_prompt(
+    id: Number, change: shapes.PromptChange, visit: Here, request: Request, response: Response
+) -> shapes.PromptShown:
     """Another name or text. Executions keep the text they were made with."""
+    await _same_prompt(id, visit, request)
     made = await _library(visit).change_prompt(
         id,
         name=change.nome,
@@ -103,13 +112,14 @@ async def change_prompt(id: Number, change: shapes.PromptChange, visit: Here) ->
         document_codes=change.codigos_documento,
         conn=visit.conn,
     )
-    return shapes.PromptShown.seen(made, content=True)
+    return _tagged(response, shapes.PromptShown.seen(made, content=visit.may(CONTENT)))
 
 
 @router.delete("/prompts/{id}")
-@needs("submit", limited=True)
-async def archive_prompt(id: Number, visit: Here) -> shapes.Said:
+@needs("submit", limited=True, refuses=("pipelines_limited", "precondition_failed"))
+async def archive_prompt(id: Number, visit: Here, request: Request) -> shapes.Said:
     """Take a prompt out of the list."""
+    await _same_prompt(id, visit, request)
     await _library(visit).archive_prompt(id, conn=visit.conn)
     return shapes.Said(mensagem="Prompt desativado.")
 
@@ -117,16 +127,16 @@ async def archive_prompt(id: Number, visit: Here) -> shapes.Said:
 # — projects —
 
 
-class ProjectFilter(Shape):
+class ProjectFilter(requests.Wanted):
     """Which projects: those whose name holds *busca*, before an id."""
 
     busca: Annotated[str, Field(min_length=1, max_length=200)] | None = None
-    antes_de: asked.Id | None = None
+    antes_de: requests.Id | None = None
     limite: Annotated[int, Field(ge=1, le=200)] = 200
 
 
 @router.get("/projetos")
-@needs("read", limited=True)
+@needs("read", limited=True, refuses=("pipelines_limited",))
 async def list_projects(wanted: Annotated[ProjectFilter, Query()], visit: Here) -> list[shapes.ProjectShown]:
     """The projects, the newest first."""
     found = await _library(visit).projects(search=wanted.busca, before=wanted.antes_de, limit=wanted.limite)
@@ -134,32 +144,47 @@ async def list_projects(wanted: Annotated[ProjectFilter, Query()], visit: Here) 
 
 
 @router.post("/projetos", status_code=201)
-@needs("submit", limited=True)
-async def create_project(new: shapes.NewProject, visit: Here) -> shapes.ProjectShown:
+@needs("submit", limited=True, refuses=("pipelines_limited", "not_found"))
+async def create_project(
+    new: shapes.NewProject, visit: Here, request: Request, response: Response
+) -> shapes.ProjectShown:
     """A new project (a lot of documents)."""
     given = shapes.settings_of(new.model_dump())
-    return shapes.ProjectShown.seen(await _library(visit).create_project(given.pop("name"), conn=visit.conn, **given))
+    made = await _library(visit).create_project(given.pop("name"), conn=visit.conn, **given)
+    response.headers["Location"] = f"{request.url.path}/{made.id}"
+    return shapes.ProjectShown.seen(made)
 
 
 @router.get("/projetos/{id}")
-@needs("read", limited=True)
-async def get_project(id: Number, visit: Here) -> shapes.ProjectShown:
+@needs("read", limited=True, refuses=("pipelines_limited",))
+async def get_project(id: Number, visit: Here, response: Response) -> shapes.ProjectShown:
     """A project and how its documents are classified."""
-    return shapes.ProjectShown.seen(await _library(visit).project(id))
+    return _tagged(response, shapes.ProjectShown.seen(await _library(visit).project(id)))
 
 
-@router.put("/projetos/{id}")
-@needs("submit", limited=True)
-async def change_project(id: Number, change: shapes.ProjectChange, visit: Here) -> shapes.ProjectShown:
+async def _same_project(id: int, visit: Visit, request: Request) -> None:
+    if is_named(request):
+        now = await _library(visit).project(id, hold=True, conn=visit.conn)
+        refuse_other(request, tag_of(shapes.ProjectShown.seen(now)))
+
+
+@router.put("/projetos/{id}", responses=TAGGED)
+@needs("submit", limited=True, refuses=("pipelines_limited", "precondition_failed"))
+async def change_project(
+    id: Number, change: shapes.ProjectChange, visit: Here, request: Request, response: Response
+) -> shapes.ProjectShown:
     """Other settings. Executions keep those they were made with."""
+    await _same_project(id, visit, request)
     given = shapes.settings_of(change.model_dump())
-    return shapes.ProjectShown.seen(await _library(visit).change_project(id, conn=visit.conn, **given))
+    made = await _library(visit).change_project(id, conn=visit.conn, **given)
+    return _tagged(response, shapes.ProjectShown.seen(made))
 
 
 @router.delete("/projetos/{id}")
-@needs("submit", limited=True)
-async def archive_project(id: Number, visit: Here) -> shapes.Said:
+@needs("submit", limited=True, refuses=("pipelines_limited", "precondition_failed"))
+async def archive_project(id: Number, visit: Here, request: Request) -> shapes.Said:
     """Take a project out of the list. Its executions go on and stay."""
+    await _same_project(id, visit, request)
     await _library(visit).archive_project(id, conn=visit.conn)
     return shapes.Said(mensagem="Projeto desativado.")
 
@@ -167,15 +192,15 @@ async def archive_project(id: Number, visit: Here) -> shapes.Said:
 # — documents —
 
 
-class CodeFilter(Shape):
+class CodeFilter(requests.Wanted):
     """Which documents: those after an id."""
 
-    depois_de: Annotated[int, Field(ge=0, lt=2**63)] = 0
+    depois_de: Annotated[int, Field(ge=0, le=requests.HIGHEST)] = 0
     limite: Annotated[int, Field(ge=1, le=2000)] = 2000
 
 
 @router.get("/projetos/{id}/codigos")
-@needs("read", limited=True)
+@needs("read", limited=True, refuses=("pipelines_limited",))
 async def list_codes(id: Number, wanted: Annotated[CodeFilter, Query()], visit: Here) -> list[shapes.CodeShown]:
     """The documents of a project, in the order in which they came."""
     found = await _library(visit).documents(id, after=wanted.depois_de, limit=wanted.limite)
@@ -183,8 +208,10 @@ async def list_codes(id: Number, wanted: Annotated[CodeFilter, Query()], visit: 
 
 
 @router.post("/projetos/{id}/codigos", status_code=201)
-@needs("submit", limited=True)
-async def add_codes(id: Number, new: shapes.NewCodes, visit: Here) -> shapes.CodesAdded:
+@needs("submit", limited=True, refuses=("pipelines_limited",))
+async def add_codes(
+    id: Number, new: shapes.NewCodes, visit: Here, request: Request, response: Response
+) -> shapes.CodesAdded:
     """Codes of documents whose files are still to come; a file that is called like one becomes that document."""
     given = [
         Announced(code=each)
@@ -195,34 +222,42 @@ async def add_codes(id: Number, new: shapes.NewCodes, visit: Here) -> shapes.Cod
     library = _library(visit)
     added = await library.announce(id, given, conn=visit.conn)
     total = (await library.project(id, conn=visit.conn)).documents
-    return shapes.CodesAdded(mensagem=f"{added} códigos adicionados.", adicionados=added, total=total)
+    response.headers["Location"] = request.url.path
+    said = number_of(added, "código adicionado", "códigos adicionados")
+    return shapes.CodesAdded(mensagem=f"{said}.", adicionados=added, total=total)
 
 
 @router.delete("/codigos/{id}")
-@needs("submit", limited=True)
+@needs("submit", limited=True, refuses=("pipelines_limited",))
 async def remove_code(id: Number, visit: Here) -> shapes.Said:
     """Take a document out of its project. Executions that have it keep it."""
     await _library(visit).remove_document(id, conn=visit.conn)
     return shapes.Said(mensagem="Documento removido do projeto.")
 
 
-@router.post("/lotes/{id}/upload", openapi_extra=_FILES)
-@needs("submit", limited=True, streamed=True)
+@router.post("/lotes/{id}/upload", openapi_extra=shapes.FILES)
+@needs("submit", limited=True, streamed=True, refuses=("pipelines_limited", *REFUSED))
 async def upload_to_project(id: Number, visit: Here, request: Request) -> shapes.Uploaded:
     """Send files: PDF, TXT, DOCX and others, or a ZIP of them. Each is kept, known already, or refused by itself."""
     library = _library(visit)
     await library.project(id)
-    into = Intake()
-    async for filename, content in Upload(request).files():
+    upload = Upload(request)
+    into = Intake(pay=upload.purse.pay)
+    async for filename, content in upload.files():
         await library.add_upload(id, filename, content, into)
-    said = f"{len(into.added)} documentos adicionados, {len(into.known)} já existiam, {len(into.refused)} com erro."
+    if not (into.added or into.known or into.refused):
+        raise Refusal("file_missing")
+    added = number_of(len(into.added), "documento adicionado", "documentos adicionados")
+    known = number_of(len(into.known), "já existia", "já existiam")
+    said = f"{added}, {known}, {len(into.refused)} com erro."
     return shapes.Uploaded(
         mensagem=said,
         adicionados=len(into.added),
         duplicados=len(into.known),
         erros=len(into.refused),
         detalhes_erros=[
-            shapes.UploadFault(arquivo=each.filename, erro=each.why, codigo=each.code) for each in into.refused
+            shapes.UploadFault(arquivo=each.filename, erro=_in_words(each.code, each.why), codigo=each.code)
+            for each in into.refused
         ],
         detalhes_duplicados=[shapes.Duplicate(arquivo=name, codigo_documento=one.code) for name, one in into.known],
     )
@@ -231,19 +266,8 @@ async def upload_to_project(id: Number, visit: Here, request: Request) -> shapes
 # — one document that is not kept —
 
 
-class TrialForm(Shape):
-    """The fields beside the file."""
-
-    prompt_id: asked.Id | None = None
-    prompt_texto: shapes.Content | None = None
-    modelo: shapes.Model | None = None
-    modo_processamento: shapes.Mode | None = None
-    posicao_chunk: shapes.Position | None = None
-    tamanho_chunk: shapes.Tokens | None = None
-
-
-@router.post("/classificar-avulso", openapi_extra=_FILES)
-@needs("submit", limited=True, streamed=True)
+@router.post("/classificar-avulso", openapi_extra=shapes.TRIAL)
+@needs("submit", limited=True, streamed=True, refuses=(*_OF_A_TRIAL, *REFUSED))
 async def try_document(visit: Here, request: Request) -> shapes.Trial:
     """Classify one file now: ``arquivo``, and ``prompt_id`` or ``prompt_texto``. The file is not kept;
     what a model was asked is written down with its cost.
@@ -262,7 +286,7 @@ async def try_document(visit: Here, request: Request) -> shapes.Trial:
                 **shapes.settings_of(given),
             )
         except FileRefused as error:
-            raise _refused(error.code, str(error)) from error
+            raise _refused(error.code, error.message, error.next) from error
     return shapes.Trial(
         nome_arquivo=found.filename,
         sucesso=True,
@@ -276,15 +300,23 @@ async def try_document(visit: Here, request: Request) -> shapes.Trial:
         texto_via=found.text_source,
         tokens_extraidos=found.text_tokens,
         tokens_usados=found.tokens,
-        custo_usd=str(found.cost),
+        custo_usd=None if found.cost is None else str(found.cost),
         chunk_usado=found.chunk_used,
         modelo=found.model,
         resultado_json=found.found.answer,
     )
 
 
-def _refused(code: str, said: str) -> Refusal:
-    return Refusal("validation_failed", said=said, faults=[Fault(pointer="arquivo", code=code, detail=said)])
+def _in_words(code: str, why: str) -> str:
+    """Why a file was not taken, in the language of the classifier's users."""
+    words = catalogue("pt").get(code)
+    exact = in_portuguese(why)
+    return exact or (words.title + "." if words else why)
+
+
+def _refused(code: str, said: str, next: str = "") -> Refusal:
+    fault = Fault(pointer="arquivo", code=code, detail=said)
+    return Refusal("validation_failed", said=said, next=next, faults=[fault])
 
 
 async def _received(request: Request, spool: IO[bytes]) -> tuple[str, dict[str, str]]:
@@ -304,10 +336,10 @@ async def _received(request: Request, spool: IO[bytes]) -> tuple[str, dict[str, 
     return name, upload.fields
 
 
-def _form(fields: dict[str, str]) -> TrialForm:
+def _form(fields: dict[str, str]) -> shapes.TrialForm:
     given: dict[str, Any] = {name: value for name, value in fields.items() if value.strip()}
     try:
-        return TrialForm.model_validate(given)
+        return shapes.TrialForm.model_validate(given)
     except ValidationError as error:
         faults = [
             Fault(pointer=str(each["loc"][0]) if each["loc"] else "", code=each["type"], detail=each["msg"])

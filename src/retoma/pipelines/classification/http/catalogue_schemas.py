@@ -6,19 +6,21 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from retoma.pipelines.classification.labels import LONGEST_PROMPT
 from retoma.pipelines.classification.model import Project, ProjectDocument, SavedPrompt
-from retoma.pipelines.classification.words import MODES, POSITIONS, SOURCES
-from retoma.web.asked import Id
-from retoma.web.shapes import Shape, Time
+from retoma.pipelines.classification.translations import MODES, POSITIONS, SOURCES
+from retoma.web.api.schemas.requests import WHOLE, Asked, Id, Wanted
+from retoma.web.api.schemas.responses import Schema, Time
 
-Name = Annotated[str, Field(min_length=1, max_length=200)]
+# What is nothing but blanks is no name; Python counts some control characters among them, and others do not.
+Name = Annotated[str, Field(min_length=1, max_length=200, pattern=r"[^\s\x00-\x1f\x7f-\x9f]")]
 Note = Annotated[str, Field(max_length=2000)]
 Code = Annotated[str, Field(min_length=1, max_length=100)]
-Content = Annotated[str, Field(min_length=10, max_length=100_000)]
+Content = Annotated[str, Field(min_length=10, max_length=LONGEST_PROMPT)]
 Model = Annotated[str, Field(min_length=1, max_length=200)]
 Mode = Literal["chunk", "completo"]
 Position = Literal["fim", "inicio"]
-Tokens = Annotated[int, Field(ge=100, le=4000)]
+Tokens = Annotated[int, Field(ge=100, le=4000), WHOLE]
 
 _MODES = {there: here for here, there in MODES.items()}
 _POSITIONS = {there: here for here, there in POSITIONS.items()}
@@ -49,7 +51,7 @@ def settings_of(given: dict[str, Any]) -> dict[str, Any]:
 # — prompts —
 
 
-class NewPrompt(Shape):
+class NewPrompt(Asked):
     """A prompt to be kept; its categories are lines of its text."""
 
     nome: Name
@@ -58,7 +60,7 @@ class NewPrompt(Shape):
     codigos_documento: Note | None = None
 
 
-class PromptChange(Shape):
+class PromptChange(Asked):
     """Another name or text; what is left out stays."""
 
     nome: Name | None = None
@@ -67,7 +69,7 @@ class PromptChange(Shape):
     codigos_documento: Note | None = None
 
 
-class PromptShown(Shape):
+class PromptShown(Schema):
     """A prompt. Its text is there with the scope content:read; *versao* is the hash of it."""
 
     id: int
@@ -99,7 +101,7 @@ class PromptShown(Shape):
 # — projects and documents —
 
 
-class ProjectChange(Shape):
+class ProjectChange(Asked):
     """Other settings for a project; what is left out stays."""
 
     nome: Name | None = None
@@ -109,9 +111,9 @@ class ProjectChange(Shape):
     modo_processamento: Mode | None = None
     posicao_chunk: Position | None = None
     tamanho_chunk: Tokens | None = None
-    max_concurrent: Annotated[int, Field(ge=1, le=10)] | None = None
-    max_retries_execucao: Annotated[int, Field(ge=0, le=1000)] | None = None
-    max_retries_documento: Annotated[int, Field(ge=0, le=100)] | None = None
+    max_concurrent: Annotated[int, Field(ge=1, le=10), WHOLE] | None = None
+    max_retries_execucao: Annotated[int, Field(ge=0, le=1000), WHOLE] | None = None
+    max_retries_documento: Annotated[int, Field(ge=0, le=100), WHOLE] | None = None
 
 
 class NewProject(ProjectChange):
@@ -120,7 +122,7 @@ class NewProject(ProjectChange):
     nome: Name
 
 
-class ProjectShown(Shape):
+class ProjectShown(Schema):
     """A project and how its documents are classified."""
 
     id: int
@@ -163,7 +165,7 @@ class ProjectShown(Shape):
         )
 
 
-class NewCode(Shape):
+class NewCode(Asked):
     """A document whose file is still to come."""
 
     codigo: Code
@@ -171,13 +173,13 @@ class NewCode(Shape):
     descricao: Note | None = None
 
 
-class NewCodes(Shape):
+class NewCodes(Asked):
     """Codes, as texts or with what is known of each."""
 
     codigos: Annotated[list[Code | NewCode], Field(min_length=1, max_length=2000)]
 
 
-class CodesAdded(Shape):
+class CodesAdded(Schema):
     """What became of the codes."""
 
     mensagem: str
@@ -185,7 +187,7 @@ class CodesAdded(Shape):
     total: int
 
 
-class CodeShown(Shape):
+class CodeShown(Schema):
     """A document of a project."""
 
     id: int
@@ -220,7 +222,7 @@ class CodeShown(Shape):
         )
 
 
-class UploadFault(Shape):
+class UploadFault(Schema):
     """A file that was not taken; *codigo* never changes."""
 
     arquivo: str
@@ -228,14 +230,14 @@ class UploadFault(Shape):
     codigo: str
 
 
-class Duplicate(Shape):
+class Duplicate(Schema):
     """A file whose content is in the project already."""
 
     arquivo: str
     codigo_documento: str
 
 
-class Uploaded(Shape):
+class Uploaded(Schema):
     """What became of the files."""
 
     mensagem: str
@@ -246,13 +248,13 @@ class Uploaded(Shape):
     detalhes_duplicados: list[Duplicate]
 
 
-class Said(Shape):
+class Said(Schema):
     """What was done, in a sentence."""
 
     mensagem: str
 
 
-class Trial(Shape):
+class Trial(Schema):
     """What was found in a document that nobody keeps."""
 
     nome_arquivo: str
@@ -267,15 +269,67 @@ class Trial(Shape):
     texto_via: str
     tokens_extraidos: int
     tokens_usados: int
-    custo_usd: str
+    custo_usd: str | None
     chunk_usado: str
     modelo: str
     resultado_json: dict[str, Any]
 
 
-class Models(Shape):
+class Models(Schema):
     """Whether documents can be classified here, and by whom."""
 
     disponivel: bool
     modelo_padrao: str
     modelos_disponiveis: list[str]
+
+
+class TrialForm(Wanted):
+    """The fields beside the file."""
+
+    prompt_id: Id | None = None
+    prompt_texto: Content | None = None
+    modelo: Model | None = None
+    modo_processamento: Mode | None = None
+    posicao_chunk: Position | None = None
+    tamanho_chunk: Tokens | None = None
+
+
+# — forms, as the reference shows them; they are read as they come in —
+
+_BINARY = {"type": "string", "format": "binary"}
+
+
+def _multipart(properties: dict[str, Any], required: list[str], told: str, **more: Any) -> dict[str, Any]:
+    schema = {"type": "object", "properties": properties, "required": required, **more}
+    content = {"multipart/form-data": {"schema": schema}}
+    return {"requestBody": {"required": True, "description": told, "content": content}}
+
+
+def _fields(form: type[Wanted], told: dict[str, str]) -> dict[str, Any]:
+    """The fields of a *form* with what is *told* of each; one that is left out is not sent as null."""
+    known = form.model_json_schema()["properties"]
+    return {name: {**known[name]["anyOf"][0], "description": words} for name, words in told.items()}
+
+
+FILES = _multipart(
+    {"arquivos": {"type": "array", "items": _BINARY, "minItems": 1, "description": "The files, or ZIPs of them."}},
+    ["arquivos"],
+    "One or many files, under any field names.",
+)
+TRIAL = _multipart(
+    {"arquivo": {**_BINARY, "description": "The document."}}
+    | _fields(
+        TrialForm,
+        {
+            "prompt_id": "The number of a prompt that is kept.",
+            "prompt_texto": "A prompt of your own, in place of it.",
+            "modelo": "The model that classifies.",
+            "modo_processamento": "A part, or all.",
+            "posicao_chunk": "Which part.",
+            "tamanho_chunk": "Tokens of the part.",
+        },
+    ),
+    ["arquivo"],
+    "One file, and how it is to be classified.",
+    additionalProperties=False,
+)

@@ -10,40 +10,52 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
-from retoma.app import Retoma
+from retoma.model.ids import BatchId
 from retoma.pipelines.classification.exports import MEDIA_TYPES
-from retoma.pipelines.classification.handler import classify_document
+from retoma.pipelines.classification.http import catalogue
+from retoma.pipelines.classification.http import result_schemas as result_shapes
+from retoma.pipelines.classification.http import schemas as shapes
+from retoma.pipelines.classification.http.causes import trouble_of
+from retoma.pipelines.classification.http.stream import ExecutionVoice
 from retoma.pipelines.classification.library import Classification
 from retoma.pipelines.classification.model import Execution
-from retoma.pipelines.classification.words import EXECUTIONS
-from retoma.web import asked
-from retoma.web import classification_catalogue as catalogue
-from retoma.web import classification_result_shapes as result_shapes
-from retoma.web import classification_shapes as shapes
-from retoma.web.classification_stream import Teller
-from retoma.web.cursors import cursor_of, opened, point_to_next
-from retoma.web.door import Door
-from retoma.web.stream import Newsroom
-from retoma.web.visits import Here, Visit, needs
+from retoma.pipelines.classification.pipeline import classify_document
+from retoma.pipelines.classification.translations import EXECUTIONS
+from retoma.web.api.schemas import requests
+from retoma.web.http import etags
+from retoma.web.http.auth import Here, Visit, needs
+from retoma.web.http.cursors import cursor_of, opened, point_to_next
+from retoma.web.http.error_codes import headers_of
+from retoma.web.http.quotas import quotas_of, submitted
+from retoma.web.http.route import ApiRoute
+from retoma.web.http.stream import STREAM, streamed
+from retoma.web.words import number_of
 
-PREFIX = "/classificador/api"
 NAME = classify_document.name
 CONTENT = "content:read"
 
-router = APIRouter(tags=["classification"], route_class=Door)
+router = APIRouter(tags=["classification"], route_class=ApiRoute)
 router.include_router(catalogue.router)
 
+_STREAM: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"text/event-stream": STREAM[200]["content"]["text/event-stream"]}},
+    204: STREAM[204],
+}
+_EXPORTED: dict[int | str, dict[str, Any]] = {
+    200: {
+        "content": {
+            kind: {"schema": {"type": "object"} if "json" in kind else {"type": "string", "format": "binary"}}
+            for kind in MEDIA_TYPES.values()
+        },
+        "headers": headers_of("Content-Disposition"),
+    }
+}
 _FORMATS = {"excel": "xlsx", "csv": "csv", "json": "json"}
 
 
-def is_for(app: Retoma) -> bool:
-    """Whether *app* has the pipeline."""
-    return NAME in app.front.pipelines
-
-
-async def _found(id: Annotated[asked.Id, Path()], visit: Here) -> Execution:
+async def _found(id: Annotated[requests.Id, Path()], visit: Here) -> Execution:
     visit.see(NAME, f"execution {id}")
-    return await Classification(visit.app).execution(id, conn=visit.conn)
+    return await Classification(visit.app).execution(BatchId(id), conn=visit.conn)
 
 
 Found = Annotated[Execution, Depends(_found)]
@@ -51,29 +63,31 @@ Found = Annotated[Execution, Depends(_found)]
 
 
 async def _now(visit: Visit, id: int) -> Execution:
-    return await Classification(visit.app).execution(id, conn=visit.conn)
+    return await Classification(visit.app).execution(BatchId(id), conn=visit.conn)
 
 
 # — looking —
 
 
 @router.get("/execucoes-em-andamento")
-@needs("read", limited=True)
+@needs("read", limited=True, refuses=("pipelines_limited",))
 async def list_running_executions(visit: Here) -> list[shapes.Summary]:
     """The executions that have not ended, the newest first."""
     visit.only(NAME)
-    return [shapes.Summary.seen(each) for each in await Classification(visit.app).running()]
+    return [shapes.Summary.seen(each, content=visit.may(CONTENT)) for each in await Classification(visit.app).running()]
 
 
 @router.get("/execucoes/{id}")
 @needs("read", limited=True)
-async def get_execution(execution: Found) -> shapes.Summary:
+async def get_execution(execution: Found, visit: Here, response: Response) -> shapes.Summary:
     """An execution as it stands. Every figure is from one snapshot."""
-    return shapes.Summary.seen(execution)
+    shown = shapes.Summary.seen(execution, content=visit.may(CONTENT))
+    response.headers["ETag"] = etags.tag_of(shown)
+    return shown
 
 
 @router.get("/execucoes/{id}/status-detalhado")
-@needs("read", limited=True)
+@needs("read", limited=True, tag=etags.of_batch_in(NAME))
 async def get_execution_detail(execution: Found, visit: Here) -> shapes.Detail:
     """An execution with its heartbeat, its errors, the route it came from, its pace and why it does not move."""
     found, pace, failed = await Classification(visit.app).detail(execution.id)
@@ -98,7 +112,9 @@ async def list_execution_results(
     request: Request,
     response: Response,
 ) -> list[result_shapes.ResultShown]:
-    """The documents and what was found in them, in order."""
+    """The documents and what was found in them, in order, a page at a time: ``Link`` leads to the next. With
+    ``detalhes=true`` come ``chunk_usado`` and ``resultado_json``, too.
+    """
     found = await Classification(visit.app).results(
         execution.id,
         category=wanted.categoria,
@@ -109,7 +125,7 @@ async def list_execution_results(
     )
     page = found[: wanted.limite]
     point_to_next(request, response, cursor_of(page[-1].id) if len(found) > wanted.limite else None)
-    return [result_shapes.ResultShown.seen(each, content=visit.may(CONTENT)) for each in page]
+    return [result_shapes.ResultShown.seen(each, content=visit.may(CONTENT), details=wanted.detalhes) for each in page]
 
 
 @router.get("/execucoes/{id}/mosaico")
@@ -123,9 +139,7 @@ async def get_execution_mosaic(execution: Found, visit: Here) -> result_shapes.M
 _LETTERS = str.maketrans("qrcvfsx", "PACCEUX")
 
 
-@router.get(
-    "/execucoes/{id}/exportar/{formato}", responses={200: {"content": {kind: {} for kind in MEDIA_TYPES.values()}}}
-)
+@router.get("/execucoes/{id}/exportar/{formato}", responses=_EXPORTED, response_class=StreamingResponse)
 @needs(CONTENT, limited=True)
 async def export_execution(
     execution: Found, formato: Annotated[Literal["excel", "csv", "json"], Path()], visit: Here
@@ -137,42 +151,45 @@ async def export_execution(
     return StreamingResponse(pieces, media_type=MEDIA_TYPES[format], headers=headers)
 
 
-@router.get("/execucoes/{id}/eventos", responses={200: {"content": {"text/event-stream": {}}}})
+@router.get("/execucoes/{id}/eventos", responses=_STREAM, response_class=StreamingResponse)
 @needs("read", limited=True)
 async def follow_execution(
     execution: Found,
     visit: Here,
     request: Request,
-    after: Annotated[int | None, Query(ge=0, lt=2**63)] = None,
+    after: Annotated[int | None, Query(ge=0, le=requests.HIGHEST)] = None,
     last_event_id: Annotated[str | None, Header()] = None,
 ) -> Response:
     """What happens, as it happens. ``Last-Event-ID`` (or ``after``) says where to go on."""
-    seen = int(last_event_id) if last_event_id and last_event_id.isdecimal() else after
+    seen = requests.event_number(last_event_id, after)
     if execution.state.ended and seen == execution.event_seq:
         return Response(status_code=204)  # a browser that gets this does not come again
-    newsroom: Newsroom = request.state.newsroom
-    teller = Teller(Classification(visit.app), newsroom, execution.id, content=visit.may(CONTENT))
-    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    return StreamingResponse(teller.tell(seen), media_type="text/event-stream", headers=headers)
+    voice = ExecutionVoice(Classification(visit.app), execution.id, content=visit.may(CONTENT))
+    return streamed(request, execution.id, seen, voice, "text/event-stream")
 
 
 @router.get("/projetos/{id}/execucoes")
-@needs("read", limited=True)
-async def list_project_executions(id: Annotated[asked.Id, Path()], visit: Here) -> list[shapes.Summary]:
+@needs("read", limited=True, refuses=("pipelines_limited",))
+async def list_project_executions(id: Annotated[requests.Id, Path()], visit: Here) -> list[shapes.Summary]:
     """The executions of a project, the newest first."""
     visit.only(NAME)
     library = Classification(visit.app)
     await library.project(id)
-    return [shapes.Summary.seen(each) for each in await library.executions(project_id=id)]
+    found = await library.executions(project_id=id)
+    return [shapes.Summary.seen(each, content=visit.may(CONTENT)) for each in found]
 
 
 # — acting —
 
 
 @router.post("/projetos/{id}/executar", status_code=202)
-@needs("submit", limited=True)
+@needs("submit", limited=True, refuses=("pipelines_limited", "batch_empty", "conflict"))
 async def start_execution(
-    id: Annotated[asked.Id, Path()], visit: Here, request: Request, response: Response, body: shapes.Start | None = None
+    id: Annotated[requests.Id, Path()],
+    visit: Here,
+    request: Request,
+    response: Response,
+    body: shapes.Start | None = None,
 ) -> shapes.Started:
     """Begin to classify a project, and come back at once. What is at work already is gone on with."""
     visit.only(NAME)
@@ -180,6 +197,8 @@ async def start_execution(
     batch, new = await Classification(visit.app).begin(
         id, documents=how.codigos_ids, reuse=how.reaproveitar, correlation_id=visit.correlation_id, conn=visit.conn
     )
+    await submitted(request, "batch", [batch.id])
+    await quotas_of(request).make_room(visit, 0)
     place = request.url.path.rsplit("/projetos/", 1)[0] + f"/execucoes/{batch.id}"
     response.headers["Location"] = place
     return shapes.Started(
@@ -200,8 +219,10 @@ def _places(request: Request, response: Response) -> dict[str, Any]:
     return {"status_url": f"{place}/status-detalhado", "eventos_url": f"{place}/eventos"}
 
 
+_NONE = "Não há erros a reprocessar."
 _RESUMED = {
     "resumed": "Execução retomada de onde parou.",
+    "no_workers": "Nenhum worker ativo: a execução continua assim que um for iniciado. Nenhuma retomada foi gasta.",
     "completed": "Nada restava por fazer: a execução está concluída.",
     "already_running": "A execução já está em andamento.",
     "already_finished": "A execução já foi concluída.",
@@ -209,12 +230,14 @@ _RESUMED = {
 
 
 @router.post("/execucoes/{id}/retomar", status_code=202)
-@needs("operate", limited=True)
-async def resume_execution(execution: Found, visit: Here, request: Request, response: Response) -> shapes.Resumed:
+@needs("operate", limited=True, refuses=("batch_not_resumable", "resume_limit_reached", "operation_running"))
+async def resume_execution(
+    execution: Found, visit: Here, request: Request, response: Response
+) -> shapes.ExecutionResumed:
     """Continue from where it stopped, and come back at once. Asked again while it runs, it answers that it does."""
     done = await Classification(visit.app).resume(execution.id, by=visit.caller, conn=visit.conn)
     now = await _now(visit, execution.id)
-    return shapes.Resumed(
+    return shapes.ExecutionResumed(
         mensagem=_RESUMED[done.word],
         execucao_id=now.id,
         status=EXECUTIONS[now.state],
@@ -230,18 +253,20 @@ async def resume_execution(execution: Found, visit: Here, request: Request, resp
 
 
 @router.post("/execucoes/{id}/reprocessar-erros", status_code=202)
-@needs("operate", limited=True)
+@needs("operate", limited=True, refuses=("operation_running", "conflict", "batch_not_resumable"))
 async def retry_execution_errors(execution: Found, visit: Here, request: Request, response: Response) -> shapes.Retried:
     """Try only the documents in error again, and come back at once."""
-    done = await Classification(visit.app).retry_failed(execution.id, conn=visit.conn)
+    done = await Classification(visit.app).retry_failed(execution.id, by=visit.caller, wait=False, conn=visit.conn)
     now = await _now(visit, execution.id)
-    said = f"Reprocessando {done.jobs} documentos com erro." if done.changed else "Não há erros a reprocessar."
+    again = execution.failed if done.batch.operation_id else done.jobs  # of many, most are queued in a moment
+    documents = number_of(again, "documento", "documentos")
+    said = f"Reprocessando {documents} com erro." if done.batch.operation_id or done.changed else _NONE
     return shapes.Retried(
         mensagem=said,
         execucao_id=now.id,
         status=EXECUTIONS[now.state],
         total_erros=execution.failed,
-        reprocessaveis=done.jobs,
+        reprocessaveis=again,
         rota_origem=now.route,
         **_places(request, response),
     )
@@ -258,41 +283,45 @@ def _stopped(now: Execution, said: str) -> shapes.Stopped:
 
 
 @router.post("/execucoes/{id}/cancelar")
-@needs("operate", limited=True)
+@needs("operate", limited=True, refuses=("already_finished", "operation_running"))
 async def cancel_execution(execution: Found, visit: Here) -> shapes.Stopped:
     """Stop it for good. What is done stays done."""
-    await visit.app.cancel_batch(execution.id, conn=visit.conn)
+    await visit.app.batches.cancel(execution.id, by=visit.caller, wait=False, conn=visit.conn)
     return _stopped(await _now(visit, execution.id), "Execução cancelada.")
 
 
 @router.post("/execucoes/{id}/pausar")
-@needs("operate", limited=True)
+@needs("operate", limited=True, refuses=("conflict",))
 async def pause_execution(execution: Found, visit: Here) -> shapes.Stopped:
     """Let it rest. What runs goes back after the step at hand; ``retomar`` lets it go on."""
-    await visit.app.pause(execution.id, conn=visit.conn)
+    await visit.app.batches.pause(execution.id, by=visit.caller, conn=visit.conn)
     return _stopped(await _now(visit, execution.id), "Execução pausada.")
 
 
 @router.delete("/execucoes/{id}")
-@needs("operate", limited=True)
-async def archive_execution(execution: Found, visit: Here) -> shapes.Stopped:
+@needs("operate", limited=True, refuses=("conflict", "precondition_failed"))
+async def archive_execution(execution: Found, visit: Here, request: Request) -> shapes.Stopped:
     """Take it out of the lists; nothing of it is removed. Refused while it is at work."""
-    await Classification(visit.app).archive(execution.id, conn=visit.conn)
+    library = Classification(visit.app)
+    if etags.is_named(request):
+        now = await library.execution(execution.id, hold=True, conn=visit.conn)
+        etags.refuse_other(request, etags.tag_of(shapes.Summary.seen(now, content=visit.may(CONTENT))))
+    await library.archive(execution.id, by=visit.caller, conn=visit.conn)
     return _stopped(await _now(visit, execution.id), "Execução arquivada.")
 
 
 @router.post("/watchdog/verificar")
-@needs("operate", limited=True)
+@needs("operate", limited=True, refuses=("pipelines_limited",))
 async def check_stalled(visit: Here) -> shapes.Round:
-    """Look for executions in which nothing moves, now. Every worker does so by itself."""
+    """Look for executions in which nothing moves, now. Every worker and every server does so by itself."""
     visit.only(NAME)
-    await visit.app.look_after_batches()
+    await visit.app.batches.look_after()
     stalled = [each for each in await Classification(visit.app).running() if each.state == "stalled"]
     found = [
         shapes.Stalled(
             execucao_id=each.id,
             projeto_id=each.project_id,
-            motivo=shapes.trouble_of(each),
+            motivo=trouble_of(each, content=visit.may(CONTENT)),
             ultimo_heartbeat=each.last_progress_at,
             ultimo_codigo=each.last_key,
             processados=each.done,
@@ -301,5 +330,5 @@ async def check_stalled(visit: Here) -> shapes.Round:
         )
         for each in stalled
     ]
-    said = f"{len(found)} execuções travadas." if found else "Nenhuma execução travada."
+    said = number_of(len(found), "execução travada.", "execuções travadas.") if found else "Nenhuma execução travada."
     return shapes.Round(mensagem=said, travadas=found)

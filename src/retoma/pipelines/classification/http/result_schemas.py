@@ -7,23 +7,25 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from retoma.pipelines.classification.model import Result
-from retoma.pipelines.classification.words import DOCUMENTS, SOURCES
-from retoma.web.shapes import Shape, Time
+from retoma.pipelines.classification.translations import DOCUMENTS, SOURCES
+from retoma.web.api.schemas.requests import Flag, Wanted
+from retoma.web.api.schemas.responses import Schema, Time
 
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 
 
-class ResultFilter(Shape):
-    """Which results, and how many at a time."""
+class ResultFilter(Wanted):
+    """Which results, and how many at a time; *detalhes* brings the text that was classified and the whole answer."""
 
     categoria: Name | None = None
     confianca: Literal["alta", "media", "baixa"] | None = None
-    apenas_erros: bool = False
+    apenas_erros: Flag = False
     cursor: Name | None = None
-    limite: Annotated[int, Field(ge=1, le=2000)] = 2000
+    limite: Annotated[int, Field(ge=1, le=2000)] = 200
+    detalhes: Flag = False
 
 
-class ResultShown(Shape):
+class ResultShown(Schema):
     """A document and what was found. What documents say is there with the scope content:read."""
 
     id: int
@@ -31,7 +33,7 @@ class ResultShown(Shape):
     codigo_documento: str
     numero_processo: str | None
     nome_arquivo: str | None
-    status: str
+    status: Literal["PENDENTE", "PROCESSANDO", "CONCLUIDO", "ERRO", "PULADO", "CANCELADO"]
     fonte: str
     categoria: str | None
     subcategoria: str | None
@@ -55,7 +57,7 @@ class ResultShown(Shape):
     processado_em: Time | None
 
     @classmethod
-    def seen(cls, each: Result, *, content: bool) -> ResultShown:
+    def seen(cls, each: Result, *, content: bool, details: bool) -> ResultShown:
         """A result as it goes over the wire."""
         return cls(
             id=each.id,
@@ -77,8 +79,8 @@ class ResultShown(Shape):
             tokens_extraidos=each.text_tokens,
             tokens_usados=each.tokens,
             custo_usd=None if each.cost is None else str(each.cost),
-            chunk_usado=each.chunk_used if content else None,
-            resultado_json=each.answer if content else None,
+            chunk_usado=each.chunk_used if content and details else None,
+            resultado_json=each.answer if content and details else None,
             motivo=each.reason,
             erro_mensagem=each.said if content else None,
             tentativas=each.attempts,
@@ -88,7 +90,7 @@ class ResultShown(Shape):
         )
 
 
-class Mosaic(Shape):
+class Mosaic(Schema):
     """One letter per document, in order: P waits, A is at work, C is done, E failed, U was skipped, X was cancelled."""
 
     execucao_id: int

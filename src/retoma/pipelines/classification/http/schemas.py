@@ -2,31 +2,36 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from retoma.batch import Progress
+from retoma.model.batch import Progress
+from retoma.pipelines.classification.http.causes import trouble_of
 from retoma.pipelines.classification.model import Execution, Result
-from retoma.pipelines.classification.words import EXECUTIONS
-from retoma.web.asked import Id
-from retoma.web.shapes import Shape, Time
+from retoma.pipelines.classification.translations import EXECUTIONS
+from retoma.web.api.schemas.requests import Asked, Id
+from retoma.web.api.schemas.responses import Schema, Time
+from retoma.web.words.causes import cause_shown
 
 
-class Start(Shape):
+class Start(Asked):
     """Which documents; all when none are named. *reaproveitar* false classifies anew what was classified before."""
 
     codigos_ids: Annotated[list[Id], Field(min_length=1, max_length=20_000)] | None = None
     reaproveitar: bool = True
 
 
-class Started(Shape):
+ExecutionStatus = Literal["PENDENTE", "EM_ANDAMENTO", "CONCLUIDO", "TRAVADO", "ERRO", "PAUSADO", "CANCELADO"]
+
+
+class Started(Schema):
     """An execution that was begun, or was at work already."""
 
     mensagem: str
     execucao_id: int
     projeto_id: int
-    status: str
+    status: ExecutionStatus
     total_arquivos: int
     rota_origem: str | None
     ja_em_andamento: bool
@@ -34,7 +39,7 @@ class Started(Shape):
     eventos_url: str
 
 
-class FailedDocument(Shape):
+class FailedDocument(Schema):
     """A document in error, in short."""
 
     id: int
@@ -46,7 +51,7 @@ class FailedDocument(Shape):
     pode_reprocessar: bool
 
 
-class Summary(Shape):
+class Summary(Schema):
     """An execution as it stands, every figure from one snapshot."""
 
     id: int
@@ -54,7 +59,7 @@ class Summary(Shape):
     projeto_id: int
     projeto_nome: str
     nome: str
-    status: str
+    status: ExecutionStatus
     rota_origem: str | None
     total_arquivos: int
     arquivos_processados: int
@@ -71,16 +76,17 @@ class Summary(Shape):
     erro_mensagem: str | None
     modelo_usado: str | None
     prompt_nome: str | None
-    custo_usd: str
+    custo_usd: str | None
+    chamadas_sem_preco: int
     criado_em: Time
     iniciado_em: Time | None
     finalizado_em: Time | None
     arquivada: bool
 
     @classmethod
-    def seen(cls, each: Execution) -> Summary:
+    def seen(cls, each: Execution, *, content: bool) -> Summary:
         """An execution as it goes over the wire."""
-        return cls(**_summary(each))
+        return cls(**_summary(each, content=content))
 
 
 class Detail(Summary):
@@ -102,14 +108,14 @@ class Detail(Summary):
         """All that can be seen of an execution at once."""
         least, most = pace.eta or (None, None)
         return cls(
-            **_summary(each),
+            **_summary(each, content=content),
             verificado_em=each.now,
             ritmo_por_segundo=pace.rate,
             previsao_minima_segundos=least.total_seconds() if least else None,
             previsao_maxima_segundos=most.total_seconds() if most else None,
             segundos_sem_avanco=pace.silent_seconds,
             trava_em_segundos=pace.stalls_in,
-            causa=each.cause,
+            causa=cause_shown(each.cause, content=content),
             ultimo_evento=each.event_seq,
             documentos_com_erro=[
                 FailedDocument(
@@ -126,7 +132,7 @@ class Detail(Summary):
         )
 
 
-def _summary(each: Execution) -> dict[str, Any]:
+def _summary(each: Execution, *, content: bool) -> dict[str, Any]:
     counts = {
         "PENDENTE": each.queued,
         "PROCESSANDO": each.running,
@@ -155,10 +161,11 @@ def _summary(each: Execution) -> dict[str, Any]:
         "max_retries": each.max_resumes,
         "pode_retomar": each.resumable,
         "esta_travada": each.state == "stalled",
-        "erro_mensagem": trouble_of(each),
+        "erro_mensagem": trouble_of(each, content=content),
         "modelo_usado": each.configuration.get("model"),
         "prompt_nome": each.configuration.get("prompt_name"),
-        "custo_usd": str(each.spent),
+        "custo_usd": None if each.cost is None else str(each.cost),
+        "chamadas_sem_preco": each.unpriced,
         "criado_em": each.created_at,
         "iniciado_em": each.started_at,
         "finalizado_em": each.finished_at,
@@ -166,14 +173,7 @@ def _summary(each: Execution) -> dict[str, Any]:
     }
 
 
-def trouble_of(each: Execution) -> str | None:
-    """Why it does not go on, when it does not."""
-    if each.cause:
-        return str(each.cause.get("sentence") or each.reason or "")
-    return each.reason if each.state in {"stalled", "failed", "paused", "cancelled"} else None
-
-
-class DocumentFault(Shape):
+class DocumentFault(Schema):
     """A document in error. Its words are there with the scope content:read."""
 
     id: int
@@ -204,7 +204,7 @@ class DocumentFault(Shape):
         )
 
 
-class Faults(Shape):
+class Faults(Schema):
     """The documents in error, the newest error first."""
 
     execucao_id: int
@@ -212,12 +212,12 @@ class Faults(Shape):
     erros: list[DocumentFault]
 
 
-class Resumed(Shape):
+class ExecutionResumed(Schema):
     """What a resume did; *ja_em_andamento* when it was at work already."""
 
     mensagem: str
     execucao_id: int
-    status: str
+    status: ExecutionStatus
     mudou: bool
     ja_em_andamento: bool
     ja_processados: int
@@ -229,12 +229,12 @@ class Resumed(Shape):
     eventos_url: str
 
 
-class Retried(Shape):
+class Retried(Schema):
     """What trying the errors again did."""
 
     mensagem: str
     execucao_id: int
-    status: str
+    status: ExecutionStatus
     total_erros: int
     reprocessaveis: int
     rota_origem: str | None
@@ -242,17 +242,17 @@ class Retried(Shape):
     eventos_url: str
 
 
-class Stopped(Shape):
+class Stopped(Schema):
     """An execution that was paused, cancelled or archived."""
 
     mensagem: str
     execucao_id: int
-    status: str
+    status: ExecutionStatus
     arquivos_processados: int
     total_arquivos: int
 
 
-class Stalled(Shape):
+class Stalled(Schema):
     """An execution in which nothing moves."""
 
     execucao_id: int
@@ -265,7 +265,7 @@ class Stalled(Shape):
     rota_origem: str | None
 
 
-class Round(Shape):
+class Round(Schema):
     """What the watchdog found, asked by a person; it looks by itself, too."""
 
     mensagem: str

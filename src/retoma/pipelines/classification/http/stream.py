@@ -7,25 +7,24 @@ that comes back with the last one it saw misses nothing; figures are absolute, s
 
 from __future__ import annotations
 
-import random
-from collections.abc import AsyncIterator
-from contextlib import aclosing
+from collections.abc import Sequence
 from typing import Any
 
-import orjson
-
-from retoma.batch import BatchState
+from retoma.model.batch import BatchState
+from retoma.model.ids import BatchId
+from retoma.pipelines.classification.http.causes import trouble_of
 from retoma.pipelines.classification.library import Classification
 from retoma.pipelines.classification.model import Execution, Result
-from retoma.pipelines.classification.words import EXECUTIONS
-from retoma.web.classification_shapes import trouble_of
-from retoma.web.stream import Newsroom, as_lines
+from retoma.pipelines.classification.translations import EXECUTIONS
+from retoma.web.http.stream_encoders import SERVER_SENT_EVENTS, News
+from retoma.web.words import number_of
 
 _ENDED = {"completed", "skipped", "failed", "cancelled", "review"}
+_MOST_REVIVALS = 100
 
 
-def event(tipo: str, seq: int | None, said: dict[str, Any], now: Execution) -> bytes:
-    """One event as text/event-stream has it; without a name, as every EventSource hears it."""
+def event(tipo: str, seq: int | None, said: dict[str, Any], now: Execution) -> News:
+    """One event, without a name, as every EventSource hears it."""
     figures = {
         "status": EXECUTIONS[now.state],
         "processados": now.done,
@@ -34,11 +33,10 @@ def event(tipo: str, seq: int | None, said: dict[str, Any], now: Execution) -> b
         "com_erro": now.failed,
         "ultimo_heartbeat": now.last_progress_at.isoformat() if now.last_progress_at else None,
     }
-    number = b"" if seq is None else b"id: %d\n" % seq
-    return number + b"data: " + orjson.dumps({"tipo": tipo, **said, **figures}, default=str) + b"\n\n"
+    return News(None, seq, {"tipo": tipo, **said, **figures})
 
 
-def pulse(id: int, data: dict[str, Any]) -> bytes:
+def pulse(id: int, data: dict[str, Any]) -> News:
     """A sign of life. It has a name, so that who listens for the others only is not disturbed."""
     said = {
         "tipo": "heartbeat",
@@ -48,58 +46,77 @@ def pulse(id: int, data: dict[str, Any]) -> bytes:
         "agora": data["server_time"],
         "trava_em_segundos": data["stalls_in_s"],
     }
-    return b"event: heartbeat\ndata: " + orjson.dumps(said) + b"\n\n"
+    return News("heartbeat", None, said)
 
 
-class Teller:
-    """Tells one execution to one client."""
+class ExecutionVoice:
+    """Tells one execution, the same to everybody who may see as much of it. However many pieces are told together and
+    however many listen, the database is asked twice at most: how the execution stands, and what was found in the
+    documents that ended.
+    """
 
-    def __init__(self, library: Classification, newsroom: Newsroom, id: int, *, content: bool) -> None:
+    encoding = SERVER_SENT_EVENTS
+
+    def __init__(self, library: Classification, id: BatchId, *, content: bool) -> None:
         self._library = library
-        self._newsroom = newsroom
         self._id = id
         self._content = content
-        self._revived = 0
-        """How many documents were queued again by what happened last."""
-        self._retried = 0
-        """How many errors were tried again; 0 when none were."""
+        self._revived: dict[int, int] = {}
+        """How many documents were queued again, by the number of the event."""
+        self._retried = (0, 0)
+        """The last time that errors were tried again: the number of the event, and how many they were."""
 
-    async def tell(self, after: int | None) -> AsyncIterator[bytes]:
-        """What happened after *after*, and what happens until it has ended."""
-        # So that not all come back at once.
-        yield b"retry: %d\n\n" % random.randint(2000, 5000)  # noqa: S311
-        async with aclosing(self._newsroom.follow(self._id, after, as_lines)) as news:  # type: ignore[type-var]
-            async for piece in news:
-                for line in piece.splitlines():
-                    said = orjson.loads(line)
-                    async for told in self._translated(said["event"], said["id"], said["data"]):
-                        yield told
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ExecutionVoice) and (self._id, self._content) == (other._id, other._content)
 
-    async def _translated(self, name: str, seq: int | None, data: dict[str, Any]) -> AsyncIterator[bytes]:
-        if name == "heartbeat":
-            yield pulse(self._id, data)
-        elif name in {"snapshot", "items", "state"}:
-            now = await self._library.execution(self._id)
-            if name == "items":
-                async for told in self._documents(now, seq, data):
-                    yield told
-            elif name == "state":
-                yield self._turn(now, seq, data)
-            else:
+    def __hash__(self) -> int:
+        return hash((self._id, self._content))
+
+    async def tell(self, pieces: Sequence[News]) -> list[list[News]]:
+        if all(name not in {"snapshot", "items", "state"} for name, _, _ in pieces):
+            return [[pulse(self._id, data)] if name == "heartbeat" else [] for name, _, data in pieces]
+        now = await self._library.execution(self._id)
+        found = await self._found(pieces)
+        return [self._translated(*piece, now, found) for piece in pieces]
+
+    async def _found(self, pieces: Sequence[News]) -> dict[int, Result]:
+        """What was found in the documents that ended, by their jobs."""
+        jobs = [job for name, _, data in pieces if name == "items" for job in _ended(data)]
+        if not jobs:
+            return {}
+        return {each.job_id: each for each in await self._library.results(self._id, jobs=jobs, limit=len(jobs))}
+
+    def _translated(
+        self, name: str | None, seq: int | None, data: dict[str, Any], now: Execution, found: dict[int, Result]
+    ) -> list[News]:
+        match name:
+            case "heartbeat":
+                return [pulse(self._id, data)]
+            case "items":
+                return self._documents(now, seq, data, found)
+            case "state":
+                return [self._turn(now, seq, data)]
+            case "snapshot":
                 said = {"mensagem": f"Acompanhando a execução {now.id}.", "execucao_id": now.id}
-                yield event("inicio", seq, {**said, "rota_origem": now.route}, now)
+                return [event("inicio", seq, {**said, "rota_origem": now.route}, now)]
+            case _:
+                return []
 
-    async def _documents(self, now: Execution, seq: int | None, data: dict[str, Any]) -> AsyncIterator[bytes]:
+    def _documents(self, now: Execution, seq: int | None, data: dict[str, Any], found: dict[int, Result]) -> list[News]:
         """One event for each document that ended; the last of them has the number."""
-        moved = data.get("items", ())
-        self._revived = sum(state == "queued" for _, state in moved)
-        ended = [job for job, state in moved if state in _ENDED]
-        found = await self._library.results(self._id, jobs=ended) if ended else []
-        if not found:
+        revived = sum(state == "queued" for _, state in data.get("items", ()))
+        if revived and seq:
+            self._revived[seq] = revived
+            if len(self._revived) > _MOST_REVIVALS:
+                del self._revived[min(self._revived)]
+        ended = sorted((found[job] for job in _ended(data) if job in found), key=lambda each: each.id)
+        if not ended:
             many = f"{data['count']} documentos mudaram." if data.get("many") else "Documentos em processamento."
-            yield event("progresso", seq, {"mensagem": many, "sucesso": True, "resultado": None}, now)
-        for place, each in enumerate(found, start=1):
-            yield event("progresso", seq if place == len(found) else None, self._progress(each), now)
+            return [event("progresso", seq, {"mensagem": many, "sucesso": True, "resultado": None}, now)]
+        return [
+            event("progresso", seq if place == len(ended) else None, self._progress(each), now)
+            for place, each in enumerate(ended, start=1)
+        ]
 
     def _progress(self, each: Result) -> dict[str, Any]:
         well = each.category is not None and each.state != "failed"
@@ -122,12 +139,12 @@ class Teller:
             },
         }
 
-    def _turn(self, now: Execution, seq: int | None, data: dict[str, Any]) -> bytes:
+    def _turn(self, now: Execution, seq: int | None, data: dict[str, Any]) -> News:
         """A change of the execution itself; what it is now is in *status*."""
-        tipo, said, more = self._told(now, data)
+        tipo, said, more = self._told(now, seq or 0, data)
         return event(tipo, seq, {"mensagem": said, "execucao_id": now.id, "rota_origem": now.route, **more}, now)
 
-    def _told(self, now: Execution, data: dict[str, Any]) -> tuple[str, str, dict[str, Any]]:
+    def _told(self, now: Execution, seq: int, data: dict[str, Any]) -> tuple[str, str, dict[str, Any]]:
         left = now.queued + now.running
         told: tuple[str, str, dict[str, Any]]
         match data.get("kind"), data.get("why"):
@@ -135,23 +152,26 @@ class Teller:
                 said = f"Retomada: {now.done} já processados, {left} pendentes."
                 told = "retomada", said, {"ja_processados": now.done, "pendentes": left}
             case "running", "retried":
-                self._retried = self._revived
-                said = f"Reprocessando {self._retried} documentos com erro."
-                told = "reprocessamento", said, {"total_erros": self._retried, "reprocessaveis": self._retried}
+                # The event just before it has them; who catches up tells of earlier times than who is there.
+                jobs = self._revived.get(seq - 1, 0)
+                self._retried = max(self._retried, (seq, jobs))
+                said = f"Reprocessando {number_of(jobs, 'documento', 'documentos')} com erro."
+                told = "reprocessamento", said, {"total_erros": jobs, "reprocessaveis": jobs}
             case "completed", _:
                 said = f"Concluída: {now.well} com sucesso, {now.failed} com erro."
-                recovered = {"recuperados": max(0, self._retried - now.failed), "ainda_com_erro": now.failed}
+                at, jobs = self._retried
+                recovered = {"recuperados": max(0, jobs - now.failed), "ainda_com_erro": now.failed}
                 told = (
                     "concluido",
                     said,
-                    {"sucesso": now.well, "erros": now.failed, **(recovered if self._retried else {})},
+                    {"sucesso": now.well, "erros": now.failed, **(recovered if jobs and at < seq else {})},
                 )
             case ("stalled" | "failed" | "cancelled") as ended, _:
-                cause = trouble_of(now) if ended == now.state else None
+                cause = trouble_of(now, content=self._content) if ended == now.state else None
                 said = f"{_ENDINGS[ended]}: {cause}" if cause else f"{_ENDINGS[ended]}."
                 told = "erro", said, {}
             case "running", None:
-                told = "inicio", f"Execução iniciada: {now.total} documentos.", {}
+                told = "inicio", f"Execução iniciada: {number_of(now.total, 'documento', 'documentos')}.", {}
             case kind, _:
                 told = (
                     "progresso",
@@ -168,3 +188,7 @@ _PLAIN = {
     "paused": "Execução pausada.",
     "running": "A execução voltou a avançar.",
 }
+
+
+def _ended(data: dict[str, Any]) -> list[int]:
+    return [job for job, state in data.get("items", ()) if state in _ENDED]

@@ -7,17 +7,20 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any
 
-from fastapi import Depends, Request, Response
+from fastapi import APIRouter, Depends, Request, Response
 
-from retoma.app import Retoma
-from retoma.pipelines.classification.handler import LOCAL
+from retoma.app.retoma import Retoma
+from retoma.pipelines.classification.http.executions import NAME
 from retoma.pipelines.classification.library import Classification
+from retoma.pipelines.classification.pipeline import LOCAL
 from retoma.providers import Chat
-from retoma.web.classification import NAME
+from retoma.web.http.auth import Here, needs
 from retoma.web.pages.languages import language_for
-from retoma.web.pages.making import page, region_of
-from retoma.web.visits import Here
+from retoma.web.pages.render import page, region_of
+from retoma.web.pages.route import PageRoute
 from retoma.web.words import phrase, phrases
+
+router = APIRouter(route_class=PageRoute)
 
 ROOT = "/classificador"
 CONTENT = "content:read"
@@ -51,17 +54,17 @@ class Chip:
 
 async def chips(app: Retoma) -> list[Chip]:
     """Whether documents would be classified now."""
-    chat = app.front.known.get(Chat)
-    if isinstance(chat, Chat):
+    if app.provides(Chat):
+        chat = app.provider(Chat)
         name = f"{chat.provider}/"
         # The breaker is closed by the first good answer; until then nobody knows that the provider is back.
-        shut = [each for each in await app.limits() if each.name.startswith(name)]
+        shut = [each for each in await app.calls.limits() if each.name.startswith(name)]
         down = any(each.opened_until is not None or each.cooled_until is not None for each in shut)
         model = f"{chat.provider}, {chat.model}"
         found = [Chip("chip.down", "warn", "warning", model) if down else Chip("chip.ready", "good", "check", model)]
     else:
         found = [Chip("chip.local", "good", "check", LOCAL)]
-    if not any(each.alive and NAME in each.pipelines for each in await app.workers()):
+    if not any(each.alive and NAME in each.pipelines for each in await app.workers.all()):
         found.append(Chip("chip.no_workers", "warn", "warning"))
     return found
 
@@ -70,6 +73,13 @@ async def shown(request: Request, library: Classification, template: str, tab: s
     """A page of the classifier, with its tabs and its head."""
     head = [] if region_of(request) else await chips(library.app)
     return page(request, f"classifier/{template}.html", tab=tab, chips=head, root=ROOT, **values)
+
+
+@router.get("/situacao")
+@needs("read", limited=True)
+async def show_chips(library: Library, request: Request) -> Response:
+    """The head's word on the AI and on those who work, alone: every page of the classifier looks again."""
+    return page(request, "classifier/chips.html", chips=await chips(library.app), root=ROOT)
 
 
 # — errors —
@@ -81,6 +91,8 @@ _BY_REASON = {
     "ProviderTimeout": "provider",
     "RateLimited": "provider",
     "ProviderRefused": "provider",
+    "AnswerUnfit": "unfit",
+    "unfit": "unfit",
 }
 
 

@@ -10,21 +10,22 @@ from pydantic import Field
 from starlette.responses import RedirectResponse
 
 from retoma.errors import ConfigurationError
+from retoma.pipelines.classification.http import catalogue
 from retoma.pipelines.classification.intake import MOST_FILES
 from retoma.pipelines.classification.library import Classification
-from retoma.pipelines.classification.model import SavedPrompt
-from retoma.pipelines.files import LARGEST
-from retoma.web import classification_catalogue as catalogue
-from retoma.web.asked import Id
-from retoma.web.pages.classifier_desk import ROOT, Library, shown, speaker, why_refused
-from retoma.web.pages.entry import PageDoor
+from retoma.pipelines.classification.model import Project, SavedPrompt
+from retoma.pipelines.classification.pages.context import ROOT, Library, shown, speaker, why_refused
+from retoma.pipelines.files.ingest import LARGEST
+from retoma.web.api.schemas.requests import HIGHEST, Id, Wanted
+from retoma.web.http.audit import Recording, recorded
+from retoma.web.http.auth import Here, needs
+from retoma.web.http.errors import Refusal
+from retoma.web.http.quotas import quotas_of, submitted
 from retoma.web.pages.forms import fields_of
 from retoma.web.pages.languages import base_of
-from retoma.web.problems import Refusal
-from retoma.web.shapes import Shape
-from retoma.web.visits import Here, needs
+from retoma.web.pages.route import PageRoute
 
-router = APIRouter(route_class=PageDoor)
+router = APIRouter(route_class=PageRoute)
 
 _LOTS = 25
 _RUNS = 50
@@ -69,7 +70,7 @@ async def show_new_lot(library: Library, request: Request) -> Response:
 
 @router.post("/lotes")
 @needs("submit", limited=True, streamed=True)
-async def create_lot(library: Library, request: Request) -> Response:
+async def create_lot(library: Library, visit: Here, request: Request) -> Response:
     """A lot without documents yet, made from the plain form."""
     said = await fields_of(request, largest=_LARGEST_FORM)
     given: dict[str, Any] = {name: said[name] for name in _TEXTS if said.get(name)}
@@ -77,15 +78,24 @@ async def create_lot(library: Library, request: Request) -> Response:
         given |= {name: int(said[name]) for name in _NUMBERS if said.get(name)}
     except ValueError:
         raise ConfigurationError("A field that holds a number holds something else.") from None
+    if any(isinstance(value, int) and abs(value) > HIGHEST for value in given.values()):
+        raise ConfigurationError("A field that holds a number holds something else.")
     name = said.get("name", "").strip() or said.get("name_now", "")
-    lot = await library.create_project(name, **given)
+
+    async def create(record: Recording) -> Project:
+        async with visit.app.transaction() as conn:
+            lot = await library.create_project(name, conn=conn, **given)
+            await record(conn, lot.id)
+        return lot
+
+    lot = await recorded(visit, create)
     return RedirectResponse(f"{base_of(request)}{ROOT}/lotes/{lot.id}", 303)
 
 
 # — all of them —
 
 
-class Wanted(Shape):
+class LotsWanted(Wanted):
     """Which lots."""
 
     busca: Annotated[str, Field(max_length=200)] = ""
@@ -94,7 +104,7 @@ class Wanted(Shape):
 
 @router.get("/lotes")
 @needs("read", limited=True)
-async def list_lots(wanted: Annotated[Wanted, Query()], library: Library, request: Request) -> Response:
+async def list_lots(wanted: Annotated[LotsWanted, Query()], library: Library, request: Request) -> Response:
     """The executions under way, and the lots, the newest first."""
     found = await library.projects(search=wanted.busca.strip() or None, before=wanted.antes, limit=_LOTS + 1)
     return await shown(
@@ -158,6 +168,8 @@ async def send_files(id: Number, library: Library, visit: Here, request: Request
 async def start(id: Number, library: Library, visit: Here, request: Request) -> Response:
     """Begin to classify; what is at work already is gone on with."""
     batch, _ = await library.begin(id, correlation_id=visit.correlation_id, conn=visit.conn)
+    await submitted(request, "batch", [batch.id])
+    await quotas_of(request).make_room(visit, 0)
     return RedirectResponse(f"{base_of(request)}{ROOT}/execucoes/{batch.id}", 303)
 
 

@@ -10,15 +10,16 @@ from starlette.responses import RedirectResponse
 from retoma.errors import ConfigurationError, Conflict
 from retoma.pipelines.classification.library import Classification
 from retoma.pipelines.classification.model import SavedPrompt
-from retoma.web.asked import Id
-from retoma.web.pages.classifier_desk import CONTENT, ROOT, Library, shown
-from retoma.web.pages.classifier_lots import prompts_of
-from retoma.web.pages.entry import PageDoor
+from retoma.pipelines.classification.pages.context import CONTENT, ROOT, Library, shown
+from retoma.pipelines.classification.pages.lots import prompts_of
+from retoma.web.api.schemas.requests import Id
+from retoma.web.http.audit import Recording, recorded
+from retoma.web.http.auth import Here, Visit, needs
 from retoma.web.pages.forms import fields_of
 from retoma.web.pages.languages import base_of
-from retoma.web.visits import Here, needs
+from retoma.web.pages.route import PageRoute
 
-router = APIRouter(prefix="/prompts", route_class=PageDoor)
+router = APIRouter(prefix="/prompts", route_class=PageRoute)
 
 _LARGEST_FORM = 1_000_000
 _UNFIT = 422
@@ -53,9 +54,9 @@ async def show_prompt(
 
 @router.post("")
 @needs("submit", limited=True, streamed=True)
-async def create_prompt(library: Library, request: Request) -> Response:
+async def create_prompt(library: Library, visit: Here, request: Request) -> Response:
     """Keep a new prompt."""
-    return await _saved(library, request, None)
+    return await _saved(library, visit, request, None)
 
 
 @router.post("/{id}")
@@ -63,7 +64,7 @@ async def create_prompt(library: Library, request: Request) -> Response:
 async def change_prompt(id: Number, library: Library, visit: Here, request: Request) -> Response:
     """Another name or text: the text becomes a version of its own."""
     prompt = await library.prompt(id)
-    return await _saved(library, request, prompt, content=visit.may(CONTENT))
+    return await _saved(library, visit, request, prompt, content=visit.may(CONTENT))
 
 
 @router.post("/{id}/desativar")
@@ -75,7 +76,7 @@ async def archive_prompt(id: Number, library: Library, visit: Here, request: Req
 
 
 async def _saved(
-    library: Classification, request: Request, prompt: SavedPrompt | None, *, content: bool = True
+    library: Classification, visit: Visit, request: Request, prompt: SavedPrompt | None, *, content: bool = True
 ) -> Response:
     said = await fields_of(request, largest=_LARGEST_FORM)
     # Browsers write the ends of lines with two characters; the text is what it was before.
@@ -87,11 +88,18 @@ async def _saved(
     given = dict(written)
     if not content:
         given.pop("content")  # whoever may not read it cannot have changed it
+
+    async def save(record: Recording) -> SavedPrompt:
+        async with visit.app.transaction() as conn:
+            if prompt is None:
+                kept = await library.create_prompt(given.pop("name"), given.pop("content"), **given, conn=conn)
+            else:
+                kept = await library.change_prompt(prompt.id, **given, conn=conn)
+            await record(conn, kept.id)
+        return kept
+
     try:
-        if prompt is None:
-            kept = await library.create_prompt(given.pop("name"), given.pop("content"), **given)
-        else:
-            kept = await library.change_prompt(prompt.id, **given)
+        kept = await recorded(visit, save)
     except (ConfigurationError, Conflict) as error:
         return await _form(
             library, request, prompt, given=written, taken=isinstance(error, Conflict), wrong=error.message

@@ -5,21 +5,17 @@ from __future__ import annotations
 from fastapi import APIRouter, Request, Response
 from starlette.responses import RedirectResponse
 
-from retoma.web.classification import is_for
-from retoma.web.pages.classifier_desk import ROOT
-from retoma.web.pages.classifier_lots import router as lots
-from retoma.web.pages.classifier_prompts import router as prompts
-from retoma.web.pages.classifier_runs import router as runs
-from retoma.web.pages.classifier_trial import router as trial
-from retoma.web.pages.entry import Entry, PageDoor
+from retoma.pipelines.classification.pages.context import ROOT
+from retoma.pipelines.classification.pages.context import router as desk
+from retoma.pipelines.classification.pages.lots import router as lots
+from retoma.pipelines.classification.pages.prompts import router as prompts
+from retoma.pipelines.classification.pages.runs import router as runs
+from retoma.pipelines.classification.pages.trial import router as trial
+from retoma.web.http.auth import needs
 from retoma.web.pages.languages import base_of
-from retoma.web.visits import needs
+from retoma.web.pages.route import PageRoute
 
-__all__ = ["ENTRY", "is_for", "router"]
-
-ENTRY = Entry(f"{ROOT}/", "nav.classification")
-
-router = APIRouter(route_class=PageDoor, include_in_schema=False)
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 
 @router.get(ROOT)
@@ -29,5 +25,5 @@ async def show_classifier(request: Request) -> Response:
     return RedirectResponse(f"{base_of(request)}{ROOT}/", 307)
 
 
-for each in (lots, runs, prompts, trial):
+for each in (desk, lots, runs, prompts, trial):
     router.include_router(each, prefix=ROOT)

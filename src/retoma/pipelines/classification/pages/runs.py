@@ -9,35 +9,36 @@ from pydantic import Field
 from starlette.responses import RedirectResponse
 
 from retoma.errors import NotFound
+from retoma.model.ids import BatchId
+from retoma.pipelines.classification.http.executions import NAME
 from retoma.pipelines.classification.library import Classification
 from retoma.pipelines.classification.model import Execution, Result
-from retoma.web.asked import Id
-from retoma.web.classification import NAME
-from retoma.web.pages import classifier_view as view
-from retoma.web.pages.classifier_desk import ROOT, Library, Say, shown, speaker, told_error
-from retoma.web.pages.entry import PageDoor
+from retoma.pipelines.classification.pages import view
+from retoma.pipelines.classification.pages.context import ROOT, Library, Say, shown, speaker, told_error
+from retoma.web.api.schemas.requests import Id, Wanted
+from retoma.web.http.auth import Here, needs
 from retoma.web.pages.languages import base_of
-from retoma.web.pages.looks import LOOKS
-from retoma.web.pages.making import region_of
-from retoma.web.shapes import Shape
-from retoma.web.visits import Here, needs
+from retoma.web.pages.render import region_of
+from retoma.web.pages.route import PageRoute
+from retoma.web.pages.styles import state_styles
 from retoma.web.words import phrases
+from retoma.web.words.causes import span
 
-router = APIRouter(prefix="/execucoes/{id}", route_class=PageDoor)
+router = APIRouter(prefix="/execucoes/{id}", route_class=PageRoute)
 
 MOSAIC = 10_000
 """Documents that the mosaic draws."""
 _ROWS = 100
 _GROUPS = 50
-SAID = ("resumed", "already_running", "already_finished", "completed", "retried", "nothing_to_retry", "paused",
-        "cancelled")  # fmt: skip
+SAID = ("resumed", "no_workers", "already_running", "already_finished", "completed", "retried", "nothing_to_retry",
+        "paused", "cancelled")  # fmt: skip
 
 ENDINGS = frozenset(key.rpartition(".")[2] for key in phrases("en") if key.startswith("classifier.document.ending."))
 
 Number = Annotated[Id, Path()]
 
 
-class Wanted(Shape):
+class ResultsWanted(Wanted):
     """Which results, and what was just done."""
 
     categoria: Annotated[str, Field(max_length=200)] = ""
@@ -54,7 +55,7 @@ class Wanted(Shape):
 
 async def _found(id: Number, library: Library, visit: Here) -> Execution:
     visit.see(NAME, f"execution {id}")
-    return await library.execution(id, conn=visit.conn)
+    return await library.execution(BatchId(id), conn=visit.conn)
 
 
 Found = Annotated[Execution, Depends(_found)]
@@ -66,7 +67,7 @@ Found = Annotated[Execution, Depends(_found)]
 @router.get("")
 @needs("read", limited=True)
 async def show_execution(
-    run: Found, wanted: Annotated[Wanted, Query()], library: Library, request: Request
+    run: Found, wanted: Annotated[ResultsWanted, Query()], library: Library, request: Request
 ) -> Response:
     """An execution, live; a region of it alone where one is asked for, and then only what that region shows."""
     say = speaker(request)
@@ -86,34 +87,37 @@ async def show_execution(
     )
 
 
-async def _summary(library: Classification, run: Execution, _: Wanted, say: Say) -> dict[str, Any]:
-    pace = await library.app.progress(run.id)
-    explained = await library.app.explain(run.id) if view.wants_explanation(run, pace) else None
+async def _summary(library: Classification, run: Execution, _: ResultsWanted, say: Say) -> dict[str, Any]:
+    pace = await library.app.batches.progress(run.id)
+    explained = await library.app.batches.explain(run.id) if view.wants_explanation(run, pace) else None
+    groups = await library.app.batches.errors(run.id) if run.state == "failed" and run.failed else []
     return {
         "pace": pace,
         "eta": view.eta_of(pace, say),
         "trouble": view.trouble_of(run, say) if run.state == "stalled" else None,
+        "worst": [(each.jobs, told_error(each.example, each.reason, say)) for each in groups[:3]],
         "situation": view.situation_of(explained, say),
         "silent": pace.silent_seconds or 0.0,
+        "quiet": pace.nothing_ends or (pace.silent_seconds or 0.0) * 2 >= run.stall_seconds,
         "stalled_for": view.long_span(pace.silent_seconds or 0.0),
-        "span": view.span,
+        "span": span,
     }
 
 
-async def _mosaic(library: Classification, run: Execution, _: Wanted, _say: Say) -> dict[str, Any]:
+async def _mosaic(library: Classification, run: Execution, _: ResultsWanted, _say: Say) -> dict[str, Any]:
     return {"letters": (await library.mosaic(run.id))[:MOSAIC]}
 
 
-async def _log(library: Classification, run: Execution, _: Wanted, say: Say) -> dict[str, Any]:
-    return {"lines": await view.log_of(library, run, say), "log_length": view.LINES, "looks": LOOKS}
+async def _log(library: Classification, run: Execution, _: ResultsWanted, say: Say) -> dict[str, Any]:
+    return {"lines": await view.log_of(library, run, say), "log_length": view.LINES, "looks": state_styles()}
 
 
-async def _errors(library: Classification, run: Execution, _: Wanted, _say: Say) -> dict[str, Any]:
-    groups = (await library.app.errors(run.id))[:_GROUPS] if run.failed else []
+async def _errors(library: Classification, run: Execution, _: ResultsWanted, _say: Say) -> dict[str, Any]:
+    groups = (await library.app.batches.errors(run.id))[:_GROUPS] if run.failed else []
     return {"groups": groups}
 
 
-async def _results(library: Classification, run: Execution, wanted: Wanted, _say: Say) -> dict[str, Any]:
+async def _results(library: Classification, run: Execution, wanted: ResultsWanted, _say: Say) -> dict[str, Any]:
     found = await library.results(
         run.id,
         category=wanted.categoria or None,
@@ -156,9 +160,9 @@ async def show_document(
         "lots",
         run=run,
         result=found,
-        span=view.span,
+        span=span,
         told=told_error(found.error, found.reason, say) if found.error else None,
-        attempts=await visit.app.attempts(found.job_id),
+        attempts=await visit.app.jobs.attempts(found.job_id),
         endings=ENDINGS,
     )
 
@@ -189,15 +193,15 @@ async def resume(run: Found, library: Library, visit: Here, request: Request) ->
 @needs("operate", limited=True)
 async def retry_errors(run: Found, library: Library, visit: Here, request: Request) -> Response:
     """Only the documents in error, once more."""
-    done = await library.retry_failed(run.id, conn=visit.conn)
-    return _back(request, run.id, done.word)
+    done = await library.retry_failed(run.id, by=visit.caller, wait=False, conn=visit.conn)
+    return _back(request, run.id, "retried" if done.word == "already_retrying" else done.word)
 
 
 @router.post("/pausar")
 @needs("operate", limited=True)
 async def pause(run: Found, visit: Here, request: Request) -> Response:
     """Let it rest."""
-    await visit.app.pause(run.id, conn=visit.conn)
+    await visit.app.batches.pause(run.id, by=visit.caller, conn=visit.conn)
     return _back(request, run.id, "paused")
 
 
@@ -208,8 +212,9 @@ async def cancel(
 ) -> Response:
     """Stop it for good; without JavaScript the question comes as a page of its own."""
     if not sim:
+        visit.unchanged = True
         return await shown(request, library, "ask", "lots", **_question(request, run))
-    await visit.app.cancel_batch(run.id, conn=visit.conn)
+    await visit.app.batches.cancel(run.id, by=visit.caller, wait=False, conn=visit.conn)
     return _back(request, run.id, "cancelled")
 
 

@@ -6,17 +6,17 @@ from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
+from retoma.pipelines.classification.http import catalogue
 from retoma.pipelines.classification.library import Classification
-from retoma.pipelines.files import LARGEST
-from retoma.web import classification_catalogue as catalogue
-from retoma.web.pages.classifier_desk import Library, shown, speaker, why_refused
-from retoma.web.pages.classifier_lots import prompts_of
-from retoma.web.pages.entry import PageDoor
-from retoma.web.pages.making import POLICY
-from retoma.web.problems import Refusal
-from retoma.web.visits import Here, needs
+from retoma.pipelines.classification.pages.context import Library, shown, speaker, why_refused
+from retoma.pipelines.classification.pages.lots import prompts_of
+from retoma.pipelines.files.ingest import LARGEST
+from retoma.web.http.auth import Here, needs
+from retoma.web.http.errors import Refusal
+from retoma.web.pages.render import POLICY
+from retoma.web.pages.route import PageRoute
 
-router = APIRouter(prefix="/teste", route_class=PageDoor)
+router = APIRouter(prefix="/teste", route_class=PageRoute)
 
 # The document that was chosen is shown from the browser's own memory; it is a PDF by the type that our script gives it.
 _POLICY = POLICY.replace("frame-src 'self'", "frame-src 'self' blob:")

@@ -5,37 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
-from retoma.batch import BatchState, Event, Progress
-from retoma.evidence import Explanation
+from retoma.model.batch import BatchState, Event, Progress
+from retoma.model.evidence import Explanation
+from retoma.model.ids import JobId
 from retoma.pipelines.classification.library import Classification
 from retoma.pipelines.classification.model import Execution
-from retoma.web.pages.classifier_desk import Say
+from retoma.pipelines.classification.pages.context import Say
 from retoma.web.words import phrases
+from retoma.web.words.causes import cause_of, help_of, span, words_of
 
 LINES = 200
 """Events that the log shows."""
 _NAMED = 3
-_HOUR, _TWO_MINUTES, _MINUTE = 3600, 120, 60
+_MINUTE = 60
 _UNSAID = ("person", "local", "environment")
-_SITUATIONS = {
-    "waiting": "waiting",
-    "saturated": "saturated",
-    "queue_paused": "paused",
-    "no_workers": "no_workers",
-    "budget": "budget",
-}
-
-
-def span(seconds: float) -> str:
-    """A stretch of time as people say it; the same in both languages."""
-    whole = round(seconds)
-    if whole < _TWO_MINUTES:
-        return f"{whole} s"
-    if whole < _HOUR:
-        return f"{whole // 60} min" + (f" {whole % 60} s" if whole % 60 else "")
-    return f"{whole // _HOUR} h" + (f" {whole % _HOUR // 60} min" if whole % _HOUR // 60 else "")
+_SITUATIONS = frozenset(
+    {"slow", "ready", "waiting", "saturated", "queue_paused", "no_workers", "budget", "price_unknown", "refused",
+     "provider_down", "rate_limited", "failing", "worker_lost"}
+)  # fmt: skip
 
 
 def long_span(seconds: float) -> str:
@@ -51,35 +39,6 @@ def eta_of(pace: Progress, say: Say) -> str | None:
     return say("exec.eta_one" if least == most else "exec.eta", least=span(least), most=span(most))
 
 
-def cause_of(verdict: str | None, facts: Mapping[str, Any], say: Say) -> str:
-    """Why nothing moves, in the language of the page."""
-    key = f"cause.{verdict}"
-    if key not in phrases("en"):
-        return say("cause.unknown")
-    unknown = "?"
-    values = {
-        "lost_time": _clock(facts.get("lost_at")),
-        "next_time": _clock(facts.get("next_run_at")),
-        "oldest": span(float(facts.get("oldest_seconds") or 0)),
-        **facts,
-    }
-    return say(key, **_Filled(values, unknown))
-
-
-class _Filled(dict[str, Any]):
-    """Facts for a phrase: what is not known reads as a question mark, and no fact chooses another phrase."""
-
-    _NAMES = ("queue", "lost_worker", "lost_time", "suspect_key", "suspect_crashes", "bad_endings", "running",
-              "workers", "oldest_key", "oldest", "queue_paused", "next_time", "spent", "budget")  # fmt: skip
-
-    def __init__(self, facts: Mapping[str, Any], unknown: str) -> None:
-        super().__init__({name: facts.get(name, unknown) for name in self._NAMES})
-
-
-def _clock(at: object) -> str:
-    return datetime.fromisoformat(at).strftime("%H:%M:%S UTC") if isinstance(at, str) else "?"
-
-
 @dataclass(frozen=True, slots=True)
 class Trouble:
     """Why an execution does not go on: the cause, what helps, and the words of the error itself."""
@@ -92,34 +51,42 @@ class Trouble:
 def trouble_of(run: Execution, say: Say) -> Trouble:
     """What the watchdog found when it called the execution stalled."""
     facts = run.cause or {}
-    key = f"cause_next.{run.reason}"
-    return Trouble(
-        cause=cause_of(run.reason, facts, say),
-        help=say(key) if key in phrases("en") else None,
-        detail=facts.get("bad_error"),
-    )
+    return Trouble(cause_of(run.reason, facts, say), help_of(run.reason, facts, say), words_of(facts))
 
 
 def wants_explanation(run: Execution, pace: Progress) -> bool:
-    """Whether it is worth asking why: it waits, or nothing has ended for half of what is allowed."""
+    """Whether it is worth asking why: nothing of it is at work, nothing ends any more, or nothing has for half of what
+    is allowed.
+    """
     if run.state in (BatchState.QUEUED, BatchState.PAUSED):
         return True
-    return run.state is BatchState.RUNNING and (pace.silent_seconds or 0) >= run.stall_seconds / 2
+    quiet = not pace.running or pace.nothing_ends or (pace.silent_seconds or 0) >= run.stall_seconds / 2
+    return run.state is BatchState.RUNNING and quiet
 
 
-def situation_of(explained: Explanation | None, say: Say) -> str | None:
-    """What explains the wait of an execution that has not stalled."""
-    if explained is None:
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """What explains the wait of an execution that has not stalled; *alarming* when it will not go on by itself."""
+
+    told: str
+    help: str | None
+    detail: str | None
+    alarming: bool
+
+
+def situation_of(explained: Explanation | None, say: Say) -> Situation | None:
+    """Why it waits, if there is more to say than that it does."""
+    if explained is None or explained.verdict not in _SITUATIONS:
         return None
-    if explained.verdict == "slow":
-        return say("exec.slow")
-    name = _SITUATIONS.get(explained.verdict)
-    if name == "waiting" and "RateLimited" in str(explained.evidence.get("next_reason")):
-        name = "rate_limited"
-    if name is None:
-        return None
-    told = cause_of(name, explained.evidence, say)
-    return told[:1].upper() + told[1:]
+    facts = explained.evidence
+    told = cause_of(explained.verdict, facts, say)
+    detail = words_of(facts) if explained.needs_help else None
+    return Situation(
+        told[:1].upper() + told[1:],
+        help_of(explained.verdict, facts, say) if explained.needs_help else None,
+        detail,
+        explained.needs_help,
+    )
 
 
 # — the log —
@@ -138,7 +105,7 @@ class Line:
 
 async def log_of(library: Classification, run: Execution, say: Say) -> list[Line]:
     """The newest events of an execution, the newest first."""
-    events = await library.app.events(run.id, after=max(0, run.event_seq - LINES), limit=LINES * 2)
+    events = await library.app.batches.events(run.id, after=max(0, run.event_seq - LINES), limit=LINES * 2)
     wanted = {job for event in events if event.kind == "jobs" for job in _first_of_each(event.data["jobs"])}
     named = {}
     if wanted:
@@ -156,10 +123,10 @@ def _first_of_each(jobs: Sequence[tuple[int, str]]) -> set[int]:
     return {id for ids in by_state.values() for id in ids[:_NAMED]}
 
 
-def _lines(event: Event, named: Mapping[int, str], say: Say) -> list[Line]:
+def _lines(event: Event, named: Mapping[JobId, str], say: Say) -> list[Line]:
     if event.kind != "jobs":
         return [Line(event.seq, event.at, "batch", event.kind, _told(event, say))]
-    by_state: dict[str, list[int]] = {}
+    by_state: dict[str, list[JobId]] = {}
     for id, state in event.data["jobs"]:
         by_state.setdefault(state, []).append(id)
     lines = []

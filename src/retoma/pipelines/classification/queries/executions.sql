@@ -13,7 +13,7 @@ select execution.batch_id as id, execution.project_id, project.name as project, 
        counted.completed, counted.skipped, counted.failed, counted.cancelled, counted.review, batch.resumes,
        batch.max_resumes, batch.spent, batch.budget, batch.stall_seconds, batch.last_progress_at, batch.last_key,
        batch.event_seq, batch.created_at, batch.started_at, batch.stalled_at, batch.finished_at,
-       execution.archived_at, now() as now
+       execution.archived_at, now() as now, batch.unpriced
   from retoma.executions as execution
   join retoma.batches as batch on batch.id = execution.batch_id
   join retoma.projects as project on project.id = execution.project_id

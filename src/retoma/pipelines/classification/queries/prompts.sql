@@ -59,6 +59,13 @@ update retoma.prompts as prompt
  where prompt.id = %(id)s::bigint
 returning prompt.id;
 
+-- name: hold
+-- Whoever changes it for what it was goes alone.
+select prompt.id
+  from retoma.prompts as prompt
+ where prompt.id = %(id)s::bigint
+   for no key update;
+
 -- name: versions
 select version.sha256, version.content, version.created_at
   from retoma.prompt_versions as version

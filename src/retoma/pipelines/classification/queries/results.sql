@@ -12,6 +12,17 @@ select execution.batch_id, document.id, document.project_id, given.job_id, docum
  where execution.batch_id = %(batch_id)s::bigint
 returning id;
 
+-- name: given
+-- Whether a job has the document that its row says, with the content and the blob it had when the job was made: a file
+-- that was announced may have come since.
+select result.id
+  from retoma.classifications as result
+  join retoma.project_documents as document on document.id = result.document_id
+ where result.job_id = %(job_id)s::bigint
+   and result.document_id = %(document_id)s::bigint
+   and result.sha256 is not distinct from %(sha)s::text
+   and (%(blob)s::text is null or document.blob = %(blob)s::text);
+
 -- name: copy_known
 -- What an earlier execution of the project found in the same content with the same settings. Runs in the transaction
 -- that saves the step, which is held to the job's fence.
@@ -51,7 +62,8 @@ returning earlier.batch_id;
 
 -- name: save
 -- In the transaction that saves the step, which is held to the job's fence: a stale worker changes nothing. Tokens and
--- cost are those of the job's own calls; an answer that was there already costs nothing.
+-- cost are those of the job's own calls; an answer that was there already costs nothing, and a cost that nobody knows
+-- is null.
 update retoma.classifications as mine
    set settings_hash = %(settings_hash)s::text,
        category = %(category)s::text,
@@ -65,12 +77,13 @@ update retoma.classifications as mine
        text_source = %(text_source)s::text,
        text_tokens = %(text_tokens)s::integer,
        tokens = coalesce(called.tokens, %(tokens)s::integer),
-       cost = coalesce(called.cost, 0),
+       cost = case when called.unpriced then null else coalesce(called.cost, 0) end,
        chunk_used = %(chunk_used)s::text,
        answer = %(answer)s::json,
        copied_from = null,
        processed_at = now()
-  from (select sum(call.input_tokens + call.output_tokens)::integer as tokens, sum(call.cost) as cost
+  from (select sum(call.input_tokens + call.output_tokens)::integer as tokens, sum(call.cost) as cost,
+               coalesce(bool_or(call.cost is null and call.cost_basis is not null), false) as unpriced
           from retoma.calls as call
          where call.job_id = %(job_id)s::bigint) as called
  where mine.job_id = %(job_id)s::bigint

@@ -31,13 +31,13 @@
 
   // — a region that is looked at again every few seconds, only while it says so and somebody sees it —
 
+  const polled = new Map(); // by id: the element itself is replaced
   setInterval(() => {
     for (const region of document.querySelectorAll("[data-poll][id]")) {
-      const waited = Date.now() - Number(region.dataset.polledAt ?? 0);
-      if (document.hidden || waited < Number(region.dataset.poll) * 1000) continue;
-      region.dataset.polledAt = Date.now();
-      if (region.dataset.seen) retoma.refresh(region).then(() => byId(region.id)?.setAttribute("data-seen", "1"));
-      else region.dataset.seen = "1";
+      const before = polled.get(region.id);
+      if (document.hidden || Date.now() - (before ?? 0) < Number(region.dataset.poll) * 1000) continue;
+      polled.set(region.id, Date.now());
+      if (before) retoma.refresh(region);
     }
   }, 500);
 
@@ -372,13 +372,23 @@
       : `${Math.floor(whole / 3600)} h ${Math.floor((whole % 3600) / 60)} min`;
   }
 
+  // A worker that is gone sends no news: after so many seconds without any the server is asked, and then again.
+  const WONDER = 10;
+  let wondered = Date.now();
+
   function tick() {
     const summary = byId("summary"), line = byId("quiet");
     if (!summary || !line) return;
-    const silent = Date.now() / 1000 + ahead - Number(summary.dataset.since);
-    const shown = summary.dataset.state === "running" && summary.dataset.since && up && 2 * silent >= Number(summary.dataset.threshold);
+    const { state, since, threshold, quiet } = summary.dataset;
+    const silent = Date.now() / 1000 + ahead - Number(since);
+    const running = state === "running" && since && up;
+    const shown = running && (quiet === "yes" || 2 * silent >= Number(threshold));
     line.hidden = !shown;
     if (shown) line.textContent = retoma.say("exec.quiet", { time: span(silent) });
+    if (running && !document.hidden && silent >= WONDER && Date.now() - wondered >= WONDER * 1000) {
+      wondered = Date.now();
+      retoma.refresh(summary);
+    }
   }
 
   if (run) {
@@ -386,6 +396,8 @@
     document.addEventListener("retoma:live", (event) => { up = event.detail.up; tick(); });
     document.addEventListener("retoma:event", ({ detail }) => {
       if (detail.name === "end") ended = true;
+      // What was just done is old news once something else has happened to the execution.
+      if (detail.name === "end" || detail.name === "state") byId("said")?.remove();
       if (detail.name !== "progress") return;
       const { done, total, failed } = detail.data;
       retoma.announce(retoma.say("classifier.run.announce", { done, total, failed }));

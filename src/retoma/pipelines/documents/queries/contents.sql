@@ -46,4 +46,6 @@ select rows, page
 select place, content, section_type, title, page_start, page_end, token_count
   from retoma.document_chunks
  where document_id = %(id)s::uuid
- order by place;
+   and place > %(after)s::integer
+ order by place
+ limit %(limit)s::integer;

@@ -56,15 +56,38 @@ returning document.id;
  where document.sha256 = %(content)s::text;
 
 -- name: page
--- Newest first; what is searched for may stand anywhere in the name, and its wildcards mean themselves.
--- include: document
- where (%(before)s::bigint is null or document.number < %(before)s::bigint)
-   and (%(status)s::text is null or processing.status = %(status)s::text)
+-- Newest first; what is searched for may stand anywhere in the name, and its wildcards mean themselves. A bounded number
+-- of documents is looked at, one after the other, until so many fit.
+select document.id, document.number, document.filename, document.kind, document.mime_type, document.size,
+       document.sha256, document.blob, document.page_count, document.reader, document.job_id,
+       document.uploaded_by, document.correlation_id, processing.status, processing.attempts,
+       processing.error_log as error, document.created_at, document.processed_at, processing.updated_at
+  from (select *
+          from retoma.documents as document
+         where document.number < coalesce(%(before)s::bigint, 9223372036854775807)
+         order by document.number desc
+         limit %(look)s::integer) as document
+ cross join lateral (
+       -- A limit, so that it is asked for each document that is looked at, and not for all there are.
+       select processing.status, processing.attempts, processing.error_log, processing.updated_at
+         from retoma.document_processing_jobs as processing
+        where processing.document_id = document.id
+        limit 1) as processing
+ where (%(status)s::text is null or processing.status = %(status)s::text)
    and (%(search)s::text is null
         or document.filename ilike
            '%%' || replace(replace(replace(%(search)s::text, '\', '\\'), '%%', '\%%'), '_', '\_') || '%%')
  order by document.number desc
  limit %(limit)s::integer;
+
+-- name: stop
+-- Where such a look ends, when there are more documents behind.
+select document.number
+  from retoma.documents as document
+ where document.number < coalesce(%(before)s::bigint, 9223372036854775807)
+ order by document.number desc
+offset %(look)s::integer - 1
+ limit 1;
 
 -- name: statuses
 select processing.id, processing.document_id, processing.status, processing.attempts, processing.error_log,
@@ -81,11 +104,15 @@ select id, filename, kind, sha256, blob
    for update;
 
 -- name: finish
--- In the transaction that stores what was read. No row comes back when the document was removed meanwhile.
+-- In the transaction that stores what was read. A job is believed only what the row says, too: no row comes back when
+-- the document was removed meanwhile, or when the job is not the document's own or names another content.
 update retoma.documents
    set page_count = %(page_count)s::integer, reader = %(reader)s::text, attempts = %(attempts)s::integer,
        processed_at = now(), updated_at = now()
  where id = %(id)s::uuid
+   and job_id = %(job)s::bigint
+   and sha256 = %(content)s::text
+   and blob = %(blob)s::text
 returning id;
 
 -- name: remove

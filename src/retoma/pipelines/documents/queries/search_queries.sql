@@ -22,7 +22,7 @@ select document_id, place
 
 -- name: vectors
 -- For where the database cannot compare them: a page at a time, packed, in the order of the primary key.
-select document_id, place, array_send(vector) as packed
+select document_id, place, array_send(vector) as vector
   from retoma.document_chunks
  where dimensions = %(dimensions)s::integer
    and provider = %(provider)s::text

@@ -23,20 +23,26 @@ returning blob;
 
 -- name: give_up
 -- What nobody has owned for so long, and what was given up and is still there because somebody was killed. From here on
--- the blob can have no owner, so it may be deleted.
-with old as (
-    select blob
+-- the blob can have no owner, so it may be deleted. The oldest first, after a cursor: those that the store refuses to
+-- delete hide nobody.
+with old as materialized (
+    select blob, since
       from retoma.loose_blobs
      where since < now() - make_interval(secs => %(older_than)s::double precision)
-     order by since
+       and (since, blob) > (%(since)s::timestamptz, %(after)s::text)
+     order by since, blob
      limit %(limit)s::integer
        for update skip locked
+),
+given_up as (
+    update retoma.loose_blobs as loose
+       set dropped_at = coalesce(loose.dropped_at, now())
+      from old
+     where loose.blob = old.blob
 )
-update retoma.loose_blobs as loose
-   set dropped_at = coalesce(loose.dropped_at, now())
+select old.since, old.blob
   from old
- where loose.blob = old.blob
-returning loose.blob;
+ order by old.since, old.blob;
 
 -- name: forget
 -- After the blobs were deleted.

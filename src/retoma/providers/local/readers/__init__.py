@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from retoma.errors import ConfigurationError
+from retoma.providers import Extraction
 from retoma.providers.local.trail import Trail
 
 _HERE = __name__
@@ -33,9 +34,8 @@ READERS: dict[str, tuple[str, ...]] = {
 OCR_OF_PAGES = f"{_HERE}.ocr:read_pages"
 
 
-def read(place: str, file: Path, trail: Trail, **more: Any) -> Any:
+def read(place: str, file: Path, **more: Any) -> Extraction:
     """In the child: what the reader at *place* makes of *file*."""
-    trail.begin()
     module, _, name = place.partition(":")
     try:
         reader = getattr(importlib.import_module(module), name)
@@ -43,4 +43,5 @@ def read(place: str, file: Path, trail: Trail, **more: Any) -> Any:
         raise ConfigurationError(
             f"{error.name} is not installed, and {place} needs it.", next="pip install 'retoma[local]'"
         ) from error
-    return reader(file, trail, **more)
+    reading: Extraction = reader(file, Trail(), **more)
+    return reading

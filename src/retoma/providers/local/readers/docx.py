@@ -13,7 +13,7 @@ from pathlib import Path
 from lxml import etree  # type: ignore[import-untyped]  # it has no types
 
 from retoma.providers import Extraction, Page, Table
-from retoma.providers.local import markup
+from retoma.providers.local import limits, markup
 from retoma.providers.local.archives import Archive
 from retoma.providers.local.errors import DocumentDamaged
 from retoma.providers.local.outlines import Heading, chapters
@@ -52,7 +52,13 @@ def read(file: Path, trail: Trail) -> Extraction:
                 lines += [line, ""]
     pages = (Page(number=1, text=markup.clean("\n".join(lines))),)
     markup.check_size(file.name, pages, tables)
-    return Extraction(pages=pages, tables=tuple(tables), outline=chapters(headings), reader="docx")
+    return Extraction(
+        pages=pages,
+        tables=tuple(tables),
+        outline=chapters(headings),
+        headings=tuple((each.depth, each.title, each.page) for each in headings[: limits.OUTLINE]),
+        reader="docx",
+    )
 
 
 def _blocks(body: etree._Element) -> Iterator[etree._Element]:

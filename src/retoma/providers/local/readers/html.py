@@ -9,7 +9,7 @@ from pathlib import Path
 from lxml import etree, html  # type: ignore[import-untyped]  # it has no types
 
 from retoma.providers import Extraction, Page, Table
-from retoma.providers.local import kinds, markup
+from retoma.providers.local import kinds, limits, markup
 from retoma.providers.local.errors import DocumentDamaged
 from retoma.providers.local.outlines import Heading, chapters
 from retoma.providers.local.trail import Trail
@@ -22,7 +22,8 @@ _LINES = {
 _PARAGRAPHS = {"p", "h1", "h2", "h3", "h4", "h5", "h6", "table", "blockquote", "pre"}
 _NEW_LINE = "\x1e"  # several of these are one line end, unlike those of a <pre>
 _SPACES = re.compile(r"\s+")
-_CHARSET = re.compile(rb"""<meta[^>]{0,200}charset\s*=\s*["']?\s*([\w-]{1,40})""", re.IGNORECASE)
+_NEW_LINES = re.compile(rf"{_NEW_LINE}(?:[ \t]*+{_NEW_LINE})*")
+_CHARSET = re.compile(rb"""<meta[^>]{0,200}charset\s*+=\s*+(?:["']\s*+)?([\w-]{1,40})""", re.IGNORECASE)
 
 
 def read(file: Path, trail: Trail) -> Extraction:
@@ -31,7 +32,13 @@ def read(file: Path, trail: Trail) -> Extraction:
     text, headings, tables = parts_of(decoded(file.read_bytes(), file.name), file.name, page=1)
     pages = (Page(number=1, text=text),)
     markup.check_size(file.name, pages, tables)
-    return Extraction(pages=pages, tables=tuple(tables), outline=chapters(headings), reader="lxml")
+    return Extraction(
+        pages=pages,
+        tables=tuple(tables),
+        outline=chapters(headings),
+        headings=tuple((each.depth, each.title, each.page) for each in headings[: limits.OUTLINE]),
+        reader="lxml",
+    )
 
 
 def decoded(content: bytes, name: str) -> str:
@@ -76,7 +83,7 @@ def _line(element: etree._Element) -> str:
 
 
 def _spoken(root: etree._Element) -> str:
-    spoken = re.sub(rf"(?:[ \t]*{_NEW_LINE})+", "\n", "".join(_walk(root)))
+    spoken = _NEW_LINES.sub("\n", "".join(_walk(root)))
     lines = (" ".join(line.split()) for line in spoken.split("\n"))
     return markup.clean("\n".join(lines))
 

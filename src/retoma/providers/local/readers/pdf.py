@@ -214,4 +214,4 @@ def _damaged(file: Path, error: Exception, page: int | None = None) -> DocumentD
 
 
 def _short(file: Path, told: object) -> str:
-    return " ".join(re.sub(r"stream <[^>]*>", "", str(told)).replace(str(file), "").split()).strip(" .:")[:200]
+    return " ".join(re.sub(r"stream <[^<>]*>", "", str(told)).replace(str(file), "").split()).strip(" .:")[:200]

@@ -1,123 +1,16 @@
-"""Batches on the wire: what is asked, and what is answered."""
+"""Batches on the wire: what is answered."""
 
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import Annotated, Any, Self
+from typing import Any, Self
 
-from pydantic import Field
-
-from retoma import batch, evidence
-from retoma.web.asked import AttemptCount, Id, QueueName, Seconds, Text, UnitKey
-from retoma.web.shapes import Shape, Time
-
-Labels = Annotated[dict[Text, Annotated[str, Field(max_length=500)]], Field(max_length=50)]
-Money = Annotated[Decimal, Field(ge=0, max_digits=18, decimal_places=9)]
-
-# — what is asked —
+from retoma.model import batch, evidence
+from retoma.web.api.schemas.responses import Schema, Time
+from retoma.web.words.causes import cause_shown, data_shown
 
 
-class NewJob(Shape):
-    """One input, and the caller's own name for it."""
-
-    input: Any
-    key: UnitKey | None = None
-
-
-class Limits(Shape):
-    """What a batch may do; what is left out is as the pipeline has it."""
-
-    max_resumes: Annotated[int, Field(ge=0, le=1000)] | None = None
-    max_failure_rate: Annotated[float, Field(ge=0, le=1)] | None = None
-    stall_seconds: Seconds | None = None
-    budget: Money | None = None
-
-
-class NewBatch(Limits):
-    """A batch to make. With *jobs* it is sealed at once; without, it is filled and sealed later, or expires."""
-
-    pipeline: Text
-    name: Text
-    jobs: Annotated[list[NewJob], Field(min_length=1, max_length=20_000)] | None = None
-    route: Text | None = None
-    labels: Labels | None = None
-    configuration: dict[str, Any] | None = None
-    max_retries: Annotated[int, Field(ge=0, le=1000)] | None = None
-    at_once: Annotated[int, Field(ge=1, le=10_000)] | None = None
-    queue: QueueName | None = None
-    priority: Annotated[int, Field(ge=-1000, le=1000)] | None = None
-    timeout_seconds: Seconds | None = None
-    expires_seconds: Seconds = 3600.0
-
-
-class More(Shape):
-    """Jobs for a batch that is still open."""
-
-    jobs: Annotated[list[NewJob], Field(min_length=1, max_length=20_000)]
-
-
-class Seal(Shape):
-    """How many jobs there must be."""
-
-    expected: Annotated[int, Field(ge=1)] | None = None
-
-
-class Resume(Shape):
-    """*epoch* refuses when the batch changed since it was looked at; *max_resumes* allows more than before."""
-
-    epoch: Annotated[int, Field(ge=0)] | None = None
-    max_resumes: Annotated[int, Field(ge=0, le=1000)] | None = None
-
-
-class RetryFailed(Shape):
-    """Which of the failed jobs: one error group, or all; also those that were cancelled, when asked."""
-
-    fingerprint: Annotated[str, Field(pattern="^[0-9a-f]{12}$")] | None = None
-    cancelled: bool = False
-    attempts: AttemptCount | None = None
-
-
-class Restart(Shape):
-    """Another configuration to run under, or the same."""
-
-    configuration: dict[str, Any] | None = None
-
-
-class Change(Limits):
-    """What is to be another way."""
-
-    name: Text | None = None
-    labels: Labels | None = None
-
-
-class BatchFilter(Shape):
-    """Which batches, and how many of them at a time; states are parted by commas."""
-
-    state: Annotated[str, Field(pattern="^[a-z]+(,[a-z]+)*$")] | None = None
-    pipeline: Text | None = None
-    name: Text | None = None
-    label: Annotated[str, Field(pattern="^[^=]+=.*$", max_length=700)] | None = None
-    cursor: Text | None = None
-    limit: Annotated[int, Field(ge=1, le=200)] = 50
-
-
-class EventFilter(Shape):
-    """Which events: those after a number."""
-
-    after: Annotated[int, Field(ge=0, lt=2**63)] | None = None
-    limit: Annotated[int, Field(ge=1, le=1000)] = 200
-
-
-class JobPlace(Shape):
-    """A batch, by its number."""
-
-    id: Id
-
-
-# — what is answered —
-
-
-class Batch(Shape):
+class Batch(Schema):
     """Many jobs followed as one."""
 
     content = ("configuration",)
@@ -151,17 +44,25 @@ class Batch(Shape):
     finished_at: Time | None
     last_progress_at: Time | None
     last_key: str | None
+    operation_id: int | None
+    unpriced: int
     configuration: dict[str, Any] | None = None
 
+    @classmethod
+    def of(cls, value: object, *, content: bool = False) -> Self:
+        """*value* as it goes over the wire; the words of errors in its cause are content, too."""
+        made = super().of(value, content=content)
+        return made.model_copy(update={"cause": cause_shown(made.cause, content=content)})
 
-class Batches(Shape):
+
+class Batches(Schema):
     """A page of batches, the newest first; *next* is the cursor of the page that follows."""
 
     batches: list[Batch]
     next: str | None
 
 
-class Made(Shape):
+class Made(Schema):
     """A batch that was made, and where to look at it."""
 
     id: int
@@ -171,7 +72,7 @@ class Made(Shape):
     events_url: str
 
 
-class Progress(Shape):
+class Progress(Schema):
     """How far a batch has come; the counts always add up to the total."""
 
     id: int
@@ -197,6 +98,7 @@ class Progress(Shape):
     silent_seconds: float | None
     stalls_in: float | None
     spent: Decimal
+    unpriced: int
     budget: Decimal | None
     last_progress_at: Time | None
     last_key: str | None
@@ -212,7 +114,7 @@ class Progress(Shape):
         return cls(**shown, eta_s=None if eta is None else (eta[0].total_seconds(), eta[1].total_seconds()))
 
 
-class Step(Shape):
+class Step(Schema):
     """One step of a batch's jobs."""
 
     step: str
@@ -223,7 +125,7 @@ class Step(Shape):
     slow_seconds: float | None
 
 
-class Durations(Shape):
+class Durations(Schema):
     """How long the attempts that ended well took, in seconds."""
 
     jobs: int
@@ -233,14 +135,14 @@ class Durations(Shape):
     slowest: float | None
 
 
-class Steps(Shape):
+class Steps(Schema):
     """How far the jobs of a batch are, step by step, and how long they take."""
 
     steps: list[Step]
     durations: Durations
 
 
-class ErrorGroup(Shape):
+class ErrorGroup(Schema):
     """Failed jobs whose errors say the same."""
 
     content = ("example",)
@@ -254,13 +156,13 @@ class ErrorGroup(Shape):
     example: str | None = None
 
 
-class Errors(Shape):
+class Errors(Schema):
     """What failed in a batch, the largest group first."""
 
     errors: list[ErrorGroup]
 
 
-class Plan(Shape):
+class Plan(Schema):
     """What a resume would skip, continue and begin, and what that saves and needs."""
 
     can: bool
@@ -279,7 +181,7 @@ class Plan(Shape):
     money_needed: Decimal | None
 
 
-class Explanation(Shape):
+class Explanation(Schema):
     """Why a batch moves, or does not, and what to do."""
 
     batch_id: int
@@ -288,10 +190,12 @@ class Explanation(Shape):
     sentence: str
     evidence: dict[str, Any]
     action: str
+    advice: str
+    """What to do first and then; empty when there is nothing to do."""
     command: str | None
 
 
-class Resumed(Shape):
+class Resumed(Schema):
     """What was done. *word* says why nothing was, when *changed* is false."""
 
     id: int
@@ -303,11 +207,12 @@ class Resumed(Shape):
     resumes: int
     max_resumes: int
     epoch: int
+    operation_id: int | None
     status_url: str
     events_url: str
 
 
-class Event(Shape):
+class Event(Schema):
     """Something that happened to a batch; *seq* counts up without gaps."""
 
     seq: int
@@ -315,15 +220,21 @@ class Event(Shape):
     at: Time
     data: dict[str, Any]
 
+    @classmethod
+    def of(cls, value: object, *, content: bool = False) -> Self:
+        """*value* as it goes over the wire; the words of errors in a cause are content."""
+        made = super().of(value, content=content)
+        return made.model_copy(update={"data": data_shown(made.data, content=content)})
 
-class Events(Shape):
+
+class Events(Schema):
     """What happened, in order; *last* is the number to go on from."""
 
     events: list[Event]
     last: int
 
 
-class Filled(Shape):
+class Filled(Schema):
     """How many jobs were added, and how many were there already under their keys."""
 
     added: int

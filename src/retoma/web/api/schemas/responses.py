@@ -1,4 +1,6 @@
-"""What goes over the wire, out to the caller; the names are those of the Python values."""
+"""What goes over the wire, out to the caller; the names are those of the Python values. Answers are open: fields may be
+added, and a client should not mind those it does not know.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict
 from pydantic.alias_generators import to_camel
 
-from retoma.model import JobState
+from retoma.model.job import JobState
 
 Time = Annotated[datetime, AfterValidator(lambda time: time.astimezone(UTC))]
 """Written as RFC 3339 with a Z."""
@@ -17,12 +19,11 @@ Opened = Annotated[Any, BeforeValidator(lambda text: json.loads(text) if isinsta
 """JSON that is kept as text, shown as the value it is."""
 
 
-class Shape(BaseModel):
+class Schema(BaseModel):
     """A thing on the wire. *content* are the fields that show what documents say: they need the scope content:read,
     and are left out without it.
     """
 
-    model_config = ConfigDict(extra="forbid")
     content: ClassVar[tuple[str, ...]] = ()
 
     @classmethod
@@ -32,7 +33,7 @@ class Shape(BaseModel):
         return cls.model_validate(shown)
 
 
-class Fault(Shape):
+class Fault(Schema):
     """One thing that is wrong with a request. *pointer* is a JSON pointer into the body, ``?name`` in the query,
     ``{name}`` in the path, or the name of a header.
     """
@@ -42,7 +43,7 @@ class Fault(Shape):
     detail: str
 
 
-class Problem(Shape):
+class Problem(Schema):
     """What went wrong (RFC 9457). *code* never changes; *title* and *detail* follow Accept-Language."""
 
     type: str
@@ -56,7 +57,7 @@ class Problem(Shape):
     errors: list[Fault]
 
 
-class Receipt(Shape):
+class Receipt(Schema):
     """A job that was queued, or was there already under the same key."""
 
     id: int
@@ -66,20 +67,20 @@ class Receipt(Shape):
     status_url: str
 
 
-class Queued(Shape):
+class Queued(Schema):
     """A job that was queued."""
 
     id: int
     status_url: str
 
 
-class Heard(Shape):
+class Heard(Schema):
     """Whether the job heard it; false when it had been told something under that name before."""
 
     heard: bool
 
 
-class Job(Shape):
+class Job(Schema):
     """One pipeline over one input, as it stands."""
 
     content = ("input", "output", "error")
@@ -112,14 +113,14 @@ class Job(Shape):
     error: str | None = None
 
 
-class Jobs(Shape):
+class Jobs(Schema):
     """A page of jobs, the newest first, without content; *next* is the cursor of the page that follows."""
 
     jobs: list[Job]
     next: str | None
 
 
-class Attempt(Shape):
+class Attempt(Schema):
     """One try at a job, from claim to ending."""
 
     content = ("error",)
@@ -139,13 +140,13 @@ class Attempt(Shape):
     error: str | None = None
 
 
-class Attempts(Shape):
+class Attempts(Schema):
     """How each claim of a job ended."""
 
     attempts: list[Attempt]
 
 
-class Checkpoint(Shape):
+class Checkpoint(Schema):
     """What a step produced, with its envelope."""
 
     content = ("value",)
@@ -163,31 +164,34 @@ class Checkpoint(Shape):
     value: Opened = None
 
 
-class Checkpoints(Shape):
-    """What the steps of a job produced, also what was set aside."""
+class Checkpoints(Schema):
+    """A page of what the steps of a job produced, also what was set aside, in the order it was saved."""
 
     checkpoints: list[Checkpoint]
+    next: str | None
 
 
-class Queue(Shape):
+class Queue(Schema):
     """A queue as it stands: how many wait, how many could run now, how many run."""
 
     name: str
     waiting: int
     due: int
+    held: int
     running: int
     oldest_due_seconds: float | None
     paused_at: Time | None
     paused_reason: str | None
+    weight: int
 
 
-class Queues(Shape):
+class Queues(Schema):
     """The queues, by name."""
 
     queues: list[Queue]
 
 
-class Worker(Shape):
+class Worker(Schema):
     """One executor: its name, since when, its last heartbeat, what it has done."""
 
     id: int
@@ -214,13 +218,14 @@ class Worker(Shape):
     busy_seconds: float
 
 
-class Workers(Shape):
-    """Who works, the newest first."""
+class Workers(Schema):
+    """A page of those who work, the newest first."""
 
     workers: list[Worker]
+    next: str | None
 
 
-class Schedule(Shape):
+class Schedule(Schema):
     """A job that comes back by the clock."""
 
     content = ("input",)
@@ -237,13 +242,13 @@ class Schedule(Shape):
     input: Opened = None
 
 
-class Schedules(Shape):
+class Schedules(Schema):
     """The schedules, by name."""
 
     schedules: list[Schedule]
 
 
-class Health(Shape):
+class Health(Schema):
     """How the database is doing, and who works."""
 
     version: str
@@ -267,7 +272,7 @@ class Health(Shape):
     echo_seconds: float | None
 
 
-class Metrics(Shape):
+class Metrics(Schema):
     """The seven figures of a worker, all its executors and restarts together."""
 
     jobs_claimed: int
@@ -280,18 +285,38 @@ class Metrics(Shape):
 
 
 class WorkerMetrics(Metrics):
-    """The seven figures of a worker, under the names of the worker scale-out document."""
+    """The seven figures of a worker, under the names of ``retoma.model.compat``."""
 
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True)
 
 
-class Alive(Shape):
+class Alive(Schema):
     """The server answers."""
 
     alive: Literal[True] = True
 
 
-class Ready(Shape):
+class Ready(Schema):
     """The server can do what it is asked."""
 
     ready: Literal[True] = True
+
+
+class Operation(Schema):
+    """A command on a batch with many jobs, and how far it has come. *error* is the state that ended it early."""
+
+    id: int
+    batch_id: int
+    kind: Literal["cancel", "retry", "restart"]
+    asked_by: str | None
+    wanted: int
+    done: int
+    started_at: Time
+    finished_at: Time | None
+    error: str | None
+
+
+class Operations(Schema):
+    """Commands on a batch, the newest first."""
+
+    operations: list[Operation]

@@ -1,0 +1,1 @@
+"""The front door: `Retoma` and what hangs on it."""

@@ -1,0 +1,129 @@
+"""Calls to providers: what was asked and answered, what it cost, what is allowed."""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Unpack
+
+from retoma.app.runner import Runner
+from retoma.calls.prices import Tariff, tariff_of
+from retoma.commands import prices as price_commands
+from retoma.commands.jobs import only
+from retoma.commands.prices import Kinds, Repriced
+from retoma.errors import ConfigurationError, NotFound
+from retoma.model import validation
+from retoma.model.call import Call, Limit, Price, Spend
+from retoma.model.ids import CallId
+from retoma.store import calls, limits
+
+_BY = ("provider", "model", "day", "pipeline", "step", "batch", "job")
+
+
+class Calls:
+    """Calls to providers: what was asked and answered, what it cost, what is allowed."""
+
+    def __init__(self, run: Runner) -> None:
+        self._run = run
+
+    async def find(
+        self,
+        *,
+        job: int | None = None,
+        batch: int | None = None,
+        state: str | None = None,
+        provider: str | None = None,
+        before: int | None = None,
+        limit: int = 50,
+    ) -> list[Call]:
+        """Requests to providers, newest first, *before* an id for the next page."""
+        query = calls.page(job_id=job, batch_id=batch, state=state, provider=provider, before=before, limit=limit)
+        return await self._run.ask(only(query))
+
+    async def get(self, id: CallId) -> Call:
+        """One request to a provider, with the answer as it came."""
+        rows = await self._run.ask(only(calls.one(id))) if validation.is_id(id) else []
+        if not rows:
+            raise NotFound(f"There is no call {id}.", next="'retoma calls list' shows what is there.")
+        return rows[0]
+
+    async def spend(
+        self,
+        by: str = "model",
+        *,
+        batch: int | None = None,
+        since: datetime | None = None,
+        after: tuple[Decimal, str] | None = None,
+        limit: int | None = None,
+    ) -> list[Spend]:
+        """What was paid, by provider, model, day, pipeline, step, batch or job; useful, paid again, in doubt and
+        unknown told apart. The dearest first, days the newest; *after* is what was paid under the last name that was
+        seen (0 for days), and that name.
+        """
+        if by not in _BY:
+            raise ConfigurationError(f"Spend cannot be told by {by!r}.", next=f"By {', '.join(_BY)}.")
+        return await self._run.ask(only(calls.spend(by, batch_id=batch, since=since, after=after, limit=limit)))
+
+    async def prices(self) -> list[Price]:
+        """What models cost today, as far as it was needed or set."""
+        return await self._run.ask(only(calls.prices()))
+
+    async def tariff(self, provider: str, model: str) -> Tariff:
+        """How the usage of a model is priced today: by the table of prices, else by what is publicly known."""
+        asked = (provider, model)
+        return tariff_of(*asked, [each for each in await self.prices() if (each.provider, each.model) == asked])
+
+    async def set_price(
+        self,
+        provider: str,
+        model: str,
+        *,
+        tier: str = "",
+        since: date | None = None,
+        conn: object = None,
+        **kinds: Unpack[Kinds],
+    ) -> Price:
+        """What a model costs from a day on (today): *input*, *cached*, *cache_write*, *cache_write_1h*, *output*,
+        *reasoning*, *audio_input* and *audio_output* per million tokens, and per *unit*. A kind that is not said costs
+        what the kind costs that it is part of. *tier* is a service tier with a price of its own, such as "batch".
+        """
+        return await self._run.ask(price_commands.set_price(provider, model, tier, since, kinds), conn)
+
+    async def reprice(self, *, after: int = 0, pieces: int | None = None) -> Repriced:
+        """Give calls whose cost is unknown the cost that is known by now, in short transactions: all of them, or so
+        many *pieces* of 500, from the call *after* on.
+        """
+        done = Repriced(after=after)
+        while done.after is not None and (pieces is None or pieces > 0):
+            more = await self._run.ask(price_commands.reprice(done.after))
+            done = Repriced(done.calls + more.calls, done.cost + more.cost, done.left + more.left, more.after)
+            pieces = None if pieces is None else pieces - 1
+        return done
+
+    async def limits(self) -> list[Limit]:
+        """What providers allow, and how that stands."""
+        return await self._run.ask(only(limits.all()))
+
+    async def set_limit(
+        self,
+        name: str,
+        *,
+        requests: int | None = None,
+        tokens: int | None = None,
+        at_once: int | None = None,
+        conn: object = None,
+    ) -> Limit:
+        """What a provider allows in a minute, and at once, over all workers; None is no limit. *name* is
+        "provider/model".
+        """
+        validation.text("limit's name", name)
+        for what, number in (("requests", requests), ("tokens", tokens), ("at_once", at_once)):
+            if number is not None and number < 1:
+                raise ConfigurationError(
+                    f"{what} must be at least 1, and is {number}.", next="Leave it out for no limit."
+                )
+        await self._run.ask(only(limits.put(name, requests=requests, tokens=tokens, at_once=at_once)), conn)
+        # Whatever kept requests back is over, also for those who sleep for it.
+        await self._run.ask(only(limits.wake(name, limit=10_000)), conn)
+        rows = await self._run.ask(only(limits.all()), conn)
+        return next(each for each in rows if each.name == name)

@@ -1,0 +1,164 @@
+"""An extension: what a product brings besides its handlers.
+
+Everything in it is named as ``module:attribute`` and imported when it is used, so that an extension costs nothing until
+then.
+An installed package offers one by an entry point of the group ``retoma.extensions``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Any
+
+from retoma.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from retoma.postgres.migrate import Branch
+    from retoma.run.pipeline import Pipeline
+    from retoma.store.query import Query
+
+GROUP = "retoma.extensions"
+_SCHEMA = re.compile(r"[a-z][a-z0-9_]{0,62}")
+_RESERVED = ("retoma", "public", "information_schema")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mounted:
+    """A router of the site at an address of its own, outside of /api/v1."""
+
+    router: str
+    prefix: str = ""
+    described: bool = True
+    """Whether the description of the API tells of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """A place in the header of every page."""
+
+    path: str
+    word: str
+    """The key of its word."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offered:
+    """A command of the command line."""
+
+    command: str
+    sentence: str
+    section: str = "Look and act"
+    """The title under which the help lists it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extension:
+    """What a product brings. Only its name and its pipelines are needed."""
+
+    name: str
+    pipelines: str
+    """A tuple of pipelines. Those with a cron text are scheduled when a worker starts."""
+    migrations: str | None = None
+    """The package with ``versions/`` and ``grants.toml``. The tables have a PostgreSQL schema and a chain of revisions
+    of their own."""
+    schema: str = ""
+    """What that schema is called; else as the extension."""
+    api: str | None = None
+    """A router that becomes part of the API, under /api/v1."""
+    site: tuple[Mounted, ...] = ()
+    """Routers of the whole site: pages, and routes at addresses of their own."""
+    links: tuple[Link, ...] = ()
+    package: str | None = None
+    """The package with ``templates/``, ``static/``, ``words/en.toml`` and ``pt.toml``, ``states.toml`` and
+    ``fields.toml``; any of them may be missing."""
+    tags: Mapping[str, str] = field(default_factory=dict)
+    """What each group of its operations is about, for the description of the API."""
+    audited: Mapping[str, str] = field(default_factory=dict)
+    """What its paths speak of: the kind of thing for each noun in them, as the audit names it."""
+    standing: str | None = None
+    """A mapping from such a kind to a function of an id: the query for how that thing stands, as JSON. The audit keeps
+    it from before and after a change."""
+    commands: Mapping[str, Offered] = field(default_factory=dict)
+    checks: str | None = None
+    """A function that ``retoma doctor`` calls with an open app."""
+
+    def __post_init__(self) -> None:
+        schema = self.schema or self.name.replace("-", "_")
+        if not _SCHEMA.fullmatch(schema) or schema in _RESERVED or schema.startswith("pg_"):
+            raise ConfigurationError(
+                f"The extension {self.name!r} cannot have the schema {schema!r}.",
+                next="Use small letters, digits and underscores, and a name that is not taken.",
+            )
+        object.__setattr__(self, "schema", schema)
+
+    def branch(self) -> Branch | None:
+        """The chain of revisions of its tables."""
+        from retoma.postgres.migrate import Branch  # noqa: PLC0415 - a driver comes with it
+
+        return None if self.migrations is None else Branch(self.name, self.schema, self.migrations)
+
+    def load_pipelines(self) -> tuple[Pipeline[Any, Any], ...]:
+        """Its pipelines."""
+        return tuple(load(self.pipelines))
+
+
+def standing_of(extensions: Iterable[Extension]) -> Mapping[str, Callable[[str], Query[str]]]:
+    """How the things of *extensions* stand, by kind."""
+    return {kind: ask for each in extensions if each.standing for kind, ask in load(each.standing).items()}
+
+
+def load(reference: str) -> Any:
+    """What ``module:attribute`` names."""
+    module, _, attribute = reference.partition(":")
+    try:
+        return getattr(importlib.import_module(module), attribute)
+    except (ModuleNotFoundError, AttributeError) as error:
+        raise ConfigurationError(
+            f"An extension names {reference!r}, and that is not there ({error}).",
+            next="Install the package that brings it, or correct the name.",
+        ) from error
+
+
+def installed() -> list[Extension]:
+    """The extensions that installed packages offer, by name."""
+    found = [each.load() for each in sorted(entry_points(group=GROUP), key=lambda each: each.name)]
+    for each in found:
+        if not isinstance(each, Extension):
+            raise ConfigurationError(f"An entry point of {GROUP} leads to {each!r}, which is no Extension.")
+    return unique(found)
+
+
+def branches_of(extensions: Iterable[Extension]) -> list[Branch]:
+    """The engine's tables, and those of *extensions*."""
+    from retoma.postgres.migrate import ENGINE  # noqa: PLC0415
+
+    return [ENGINE, *(branch for each in extensions if (branch := each.branch()) is not None)]
+
+
+def unique(extensions: Iterable[Extension]) -> list[Extension]:
+    """The same extensions, none of them twice; two of one name are refused."""
+    known: dict[str, Extension] = {}
+    for each in extensions:
+        _must_be_extension(each)
+        if known.setdefault(each.name, each) != each:
+            raise ConfigurationError(f"Two extensions are called {each.name!r}.", next="Install or list only one.")
+    return list(known.values())
+
+
+def _must_be_extension(given: object) -> None:
+    if isinstance(given, Extension):
+        return
+    from retoma.run.pipeline import Pipeline  # noqa: PLC0415 - a driver comes with it
+
+    if isinstance(given, Pipeline):
+        raise ConfigurationError(
+            f"{given.name!r} is a pipeline, and was given as an extension.", next="List it in pipelines=[...] instead."
+        )
+    raise ConfigurationError(
+        f"An extension is needed here, and this is a value of type {type(given).__name__}.",
+        next='Pass Extension(name="...", pipelines="module:attribute"), or list functions in pipelines=[...].',
+    )

@@ -1,0 +1,38 @@
+"""Queues of an app: pause, resume, weigh them; limit a lane."""
+
+from __future__ import annotations
+
+from retoma.app.runner import Runner
+from retoma.commands import jobs as job_commands
+from retoma.commands.jobs import only
+from retoma.model.job import (
+    Queue,
+)
+from retoma.store import queues
+
+
+class Queues:
+    """Queues of an app: pause, resume, weigh them; limit a lane."""
+
+    def __init__(self, run: Runner) -> None:
+        self._run = run
+
+    async def all(self) -> list[Queue]:
+        """The queues, with how many jobs wait and run in each."""
+        return await self._run.fetch(queues.all())
+
+    async def pause(self, name: str, *, reason: str = "person", conn: object = None) -> None:
+        """Let nobody take jobs from a queue; what runs goes on."""
+        await self._run.ask(only(queues.pause(name, reason=reason)), conn)
+
+    async def resume(self, name: str, *, conn: object = None) -> None:
+        """Let a queue go on."""
+        await self._run.ask(only(queues.resume(name)), conn)
+
+    async def weigh(self, name: str, weight: int, *, conn: object = None) -> None:
+        """Give a queue *weight* turns for one turn of the others; 1 is what every queue begins with."""
+        await self._run.ask(job_commands.weigh_queue(name, weight), conn)
+
+    async def limit_lane(self, queue: str, lane: str, *, at_once: int | None, conn: object = None) -> None:
+        """Let at most *at_once* jobs of a lane run at the same time; None lifts the limit."""
+        await self._run.ask(job_commands.limit_lane(queue, lane, at_once=at_once), conn)

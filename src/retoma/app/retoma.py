@@ -1,0 +1,321 @@
+"""Retoma: the front door. Definitions meet a database here."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any, Self, TypeVar, Unpack
+
+import psycopg
+
+from retoma.access.audit import Audit
+from retoma.access.keys import Access
+from retoma.access.sessions import Sessions
+from retoma.app.batches import Batches
+from retoma.app.calls import Calls
+from retoma.app.extension import Extension, branches_of, standing_of, unique
+from retoma.app.fetch import fetch
+from retoma.app.jobs import Jobs
+from retoma.app.queues import Queues
+from retoma.app.runner import Runner
+from retoma.app.schedules import Schedules
+from retoma.app.system import System
+from retoma.app.workers import Workers
+from retoma.calls.caller import Caller
+from retoma.calls.perform import perform
+from retoma.commands import batches as batch_commands
+from retoma.commands import jobs as job_commands
+from retoma.commands.options import Batching, Enqueueing, always, keys_of
+from retoma.errors import ConfigurationError
+from retoma.isolate import child
+from retoma.model.batch import Batch
+from retoma.model.endings import Suspend
+from retoma.model.job import (
+    Receipt,
+)
+from retoma.postgres.database import Database
+from retoma.postgres.embedded import server as embedded_server
+from retoma.postgres.faults import UNAVAILABLE
+from retoma.postgres.prepare import prepare
+from retoma.providers import Chat, Embedder, Prompt, RateLimited
+from retoma.providers.request import Request
+from retoma.providers.requests.ask import Ask
+from retoma.providers.requests.embed import Embed
+from retoma.run.pipeline import Pipeline
+from retoma.run.registry import LATE_SECONDS, Registry, listed
+from retoma.store import queues
+from retoma.store.query import Query
+from retoma.system.settings import Settings
+from retoma.worker.maintenance_jobs import MAINTENANCE_JOBS
+from retoma.worker.supervisor import Worker
+
+T = TypeVar("T")
+In = TypeVar("In")
+I = TypeVar("I")
+O = TypeVar("O")
+
+
+class Retoma:
+    """An app: its pipelines, the providers they ask for, and a database. Use it as ``async with app:``.
+
+    What can be asked of jobs, batches, calls, queues, schedules and workers is in namespaces: ``app.jobs.cancel(id)``,
+    ``app.batches.explain(id)``.
+    """
+
+    def __init__(
+        self,
+        database_url: str | None = None,
+        *,
+        pipelines: Iterable[Pipeline[Any, Any]] = (),
+        extensions: Iterable[Extension] = (),
+        providers: Mapping[type, object] | None = None,
+        settings: Settings | None = None,
+    ) -> None:
+        self.extensions = tuple(unique(extensions))
+        brought = (pipeline for each in self.extensions for pipeline in each.load_pipelines())
+        # The child of an isolated function imports the function's module, and with it an app that stands beside the
+        # function. It runs no job, and sees none of the settings by which providers are chosen.
+        offered = () if child.inside else (*listed(pipelines), *brought)
+        self.registry = Registry(
+            database_url,
+            maintenance=MAINTENANCE_JOBS,
+            pipelines=offered,
+            providers=providers or {},
+            settings=settings,
+        )
+        self._database: Database | None = None
+        self._embedded: embedded_server.Embedded | None = None
+        self._late_hints: dict[str, asyncio.TimerHandle] = {}
+        self._openings = 0
+        self._caller: Caller | None = None
+        self._run = Runner(lambda: self.database, self.settings)
+        self.jobs = Jobs(self._run)
+        self.batches = Batches(self._run)
+        self.calls = Calls(self._run)
+        self.queues = Queues(self._run)
+        self.schedules = Schedules(self._run)
+        self.workers = Workers(self._run)
+        self.system = System(self._run)
+        self.access = Access(lambda: self.database)
+        self.sessions = Sessions(lambda: self.database)
+        self.audit = Audit(lambda: self.database, lambda: standing_of(self.extensions))
+
+    @property
+    def settings(self) -> Settings:
+        """What can be set from outside."""
+        return self.registry.settings
+
+    # — coming and going —
+
+    async def open(self, *, upgrade: bool | None = None) -> Self:
+        """Connect. The embedded database is brought to the right schema by itself; another only when asked."""
+        self._openings += 1
+        if self._database is not None:
+            return self
+        server = None
+        try:
+            url, server = await asyncio.to_thread(
+                prepare, self.settings, upgrade=upgrade, branches=branches_of(self.extensions)
+            )
+            database = Database(url, self.settings, least=0, most=self.settings.pool_connections)
+            await database.open()
+        except BaseException:
+            self._openings -= 1
+            if server is not None:
+                server.release()
+            raise
+        self._database, self._embedded = database, server
+        return self
+
+    async def close(self) -> None:
+        """Let go of the database, once for each time it was opened; an embedded server stops with its last user."""
+        self._openings -= 1
+        if self._openings > 0:
+            return
+        for late in self._late_hints.values():
+            late.cancel()
+        self._late_hints.clear()
+        await self._run.close()
+        database, server = self._database, self._embedded
+        self._database = self._embedded = None  # first: a loop that ends calls off what we wait for below
+        try:
+            if database is not None:
+                await database.close()
+        finally:
+            if server is not None:
+                server.release()
+
+    async def __aenter__(self) -> Self:
+        return await self.open()
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    @property
+    def database(self) -> Database:
+        """The open database."""
+        if self._database is None:
+            raise ConfigurationError("This app is not open.", next="Write 'async with app:' around what uses it.")
+        return self._database
+
+    async def fetch(self, query: Query[T], *, conn: object = None) -> list[T]:
+        """The rows of a query; for products that have tables of their own. With *conn*, in the caller's transaction."""
+        return await self.database.all(query) if conn is None else await fetch(conn, query)
+
+    def provider(self, protocol: type[T] | Callable[..., T]) -> T:
+        """What provides *protocol* to the pipelines, such as ``app.provider(Chat)``."""
+        return self.registry.provider(protocol)
+
+    def provides(self, protocol: type) -> bool:
+        """Whether there is a provider of *protocol*."""
+        return protocol in self.registry.providers
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[psycopg.AsyncConnection[Any]]:
+        """A connection with a transaction around the block; pass it on as ``conn=``."""
+        async with self.database.transaction() as connection:
+            yield connection
+
+    # — queueing —
+
+    async def enqueue(
+        self,
+        pipeline: Pipeline[I, Any],
+        input: I,
+        *,
+        key: str | None = None,
+        conn: object = None,
+        **options: Unpack[Enqueueing],
+    ) -> Receipt:
+        """Queue one job. With *conn*, a connection of the caller's own, it commits or rolls back with the
+        caller's rows. The same *key* gives the same job back, or raises KeyTaken with ``if_taken='raise'``.
+        """
+        hint = self._hint if conn is None else always
+        return await self._run.ask(job_commands.enqueue_one(pipeline, input, key, options, notify=hint), conn)
+
+    async def enqueue_many(
+        self,
+        pipeline: Pipeline[I, Any],
+        inputs: Iterable[I],
+        *,
+        key: str | Callable[[I], str] | None = None,
+        conn: object = None,
+        **options: Unpack[Enqueueing],
+    ) -> list[Receipt]:
+        """Queue one job per input, all or none."""
+        hint = self._hint if conn is None else always
+        command = job_commands.enqueue(pipeline, inputs, keys_of(key), options, notify=hint)
+        return await self._run.transact(command, conn)
+
+    async def batch(
+        self,
+        pipeline: Pipeline[In, Any],
+        inputs: Iterable[In],
+        *,
+        name: str,
+        key: Callable[[In], str] | None = None,
+        conn: object = None,
+        **options: Unpack[Batching],
+    ) -> Batch:
+        """Queue one job per input and follow them as one; all of it is there, or nothing. *key* names each input."""
+        command = batch_commands.create(pipeline, inputs, keys_of(key), name, batch_commands.options_of(options))
+        return await self._run.transact(command, conn)
+
+    def _hint(self, queue: str) -> bool:
+        if self.registry.hint_due(queue):
+            return True
+        # Too soon after the last hint: one more follows, for whoever went back to sleep in between.
+        if queue not in self._late_hints:
+            self._hint_later(queue)
+        return False
+
+    def _hint_later(self, queue: str) -> None:
+        wait = LATE_SECONDS - self.registry.hinted_ago(queue)
+        self._late_hints[queue] = asyncio.get_running_loop().call_later(wait, self._hint_now, queue)
+
+    def _hint_now(self, queue: str) -> None:
+        if self.registry.hint_due(queue):
+            del self._late_hints[queue]
+            self._hinting = asyncio.create_task(self._send_hint(queue))  # kept, or it might vanish before it is done
+        else:
+            self._hint_later(queue)  # a job carried one meanwhile, and others may have come after it
+
+    async def _send_hint(self, queue: str) -> None:
+        if self._database is not None:
+            with contextlib.suppress(*UNAVAILABLE):  # only a hint: workers look by themselves, too
+                await self._database.all(queues.hint(queue))
+
+    # — outside of a job —
+
+    async def call(self, name: str, request: Request[T]) -> T:
+        """What a provider answers to *request*, of whatever kind, outside of a job: ``ask`` and ``embed`` are short
+        forms of it.
+        """
+        with _told(request.provider):
+            return await perform(self._own_caller(), None, name, request)
+
+    async def ask(
+        self,
+        name: str,
+        chat: Chat,
+        prompt: str | Prompt,
+        *,
+        into: type[T] = str,  # type: ignore[assignment]
+        repairs: int = 2,
+        timeout: float = 60.0,
+        reuse: bool = True,
+    ) -> T:
+        """What a model answers to who asks in no job, as ``run.ask`` does it: written down as *name*, limited, and paid
+        once. No batch pays for it. Who would have to wait for its turn is told so: RateLimited.
+        """
+        return await self.call(
+            name, Ask(chat=chat, prompt=prompt, into=into, repairs=repairs, timeout=timeout, reuse=reuse)
+        )
+
+    async def embed(
+        self, name: str, embedder: Embedder, texts: Sequence[str], *, timeout: float = 30.0, reuse: bool = True
+    ) -> list[list[float]]:
+        """One vector per text for who asks in no job, as ``ask`` does it."""
+        return await self.call(name, Embed(embedder=embedder, texts=texts, timeout=timeout, reuse=reuse))
+
+    def _own_caller(self) -> Caller:
+        if self._caller is None or self._caller.database is not self.database:
+            self._caller = Caller(
+                self.database, None, tenant=self.settings.reuse_within, unknown_price=self.settings.unknown_price
+            )
+        return self._caller
+
+    # — working —
+
+    def worker(
+        self,
+        *,
+        processes: int | None = None,
+        at_once: int | None = None,
+        queues: Sequence[str] | None = None,
+        label: str | None = None,
+        reference: str | None = None,
+    ) -> Worker:
+        """A worker for this app: ``await app.worker().run()``. Its executors are processes of their own, which
+        import the app by *reference* (module:attribute); found by itself when the app is a module's global.
+        """
+        return Worker(
+            self, self.registry, processes=processes, at_once=at_once, queues=queues, label=label, reference=reference
+        )
+
+
+@contextmanager
+def _told(provider: str) -> Iterator[None]:
+    """A job would rest until it can ask; who asks in no job is told how long that is."""
+    try:
+        yield
+    except Suspend as wait:
+        raise RateLimited(
+            f"{provider} cannot be asked now ({wait}).",
+            next="Ask again later.",
+            provider=provider,
+            retry_after=wait.delay,
+            paid=False,
+        ) from None

@@ -1,0 +1,1 @@
+"""Requests to providers: recorded before they are sent, limited, priced, and answered once."""

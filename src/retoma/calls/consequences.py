@@ -1,0 +1,107 @@
+"""What a call that must not be made, or that failed, means: for its job, for its batch, and for all who ask the same
+provider.
+"""
+
+from __future__ import annotations
+
+import random
+from decimal import Decimal
+
+from retoma.calls.limiter import Limiter
+from retoma.calls.planned_call import PlannedCall
+from retoma.errors import ConfigurationError
+from retoma.model.call import BY_UNIT, PRICE_UNKNOWN, Opened
+from retoma.model.endings import Reject, Review, Suspend
+from retoma.model.job import Claim
+from retoma.postgres.database import Database, fetch
+from retoma.postgres.faults import retrying
+from retoma.providers import Allowance, ProviderError, ProviderRefused, RateLimited, RequestRejected
+from retoma.store import batches
+
+_COOL_SECONDS = 5.0
+_LONGEST_COOLING = 3600.0  # whatever a provider says: a wrong clock must not stop a model for years
+_MINUTE = 60.0
+
+
+class Consequences:
+    """Decides how a job ends whose call is not answered, and keeps others from asking in vain."""
+
+    def __init__(self, database: Database, limiter: Limiter, *, unknown_price: str) -> None:
+        self._database = database
+        self._limiter = limiter
+        self._unknown_price = unknown_price
+
+    # — it must not be made —
+
+    def must_not_ask(self, call: PlannedCall, found: Opened) -> bool:
+        """Whether the intent must be taken back."""
+        return self._unpriced(call, found) or self._doubtful(call, found)
+
+    async def refusal(self, claim: Claim, call: PlannedCall, found: Opened) -> BaseException:
+        """How the job ends whose intent was taken back."""
+        if self._unpriced(call, found):
+            return await self._unknown(claim, call)
+        return Review(None, reason=f"the answer of {call.request.limit} to step {call.step!r} is in doubt")
+
+    def _unpriced(self, call: PlannedCall, found: Opened) -> bool:
+        return found.budget is not None and not call.price.known and self._unknown_price != "allow"
+
+    def _doubtful(self, call: PlannedCall, found: Opened) -> bool:
+        return bool(found.doubts) and call.request.in_doubt == "hold"
+
+    async def _unknown(self, claim: Claim, call: PlannedCall) -> BaseException:
+        """A budget cannot be held where nobody knows what a call costs: a person is asked, or the job is refused."""
+        request = call.request
+        units = request.estimate.units
+        if self._unknown_price == "ask" and claim.batch_id is not None:
+            reason = f"{PRICE_UNKNOWN}: {request.limit}{BY_UNIT if units else ''}"
+            await self._database.persist(batches.pause(claim.batch_id, reason=reason))
+            return Suspend("released", reason=reason)
+        per = "--unit …" if units else "--input … --output …"
+        error = ConfigurationError(
+            f"Batch {claim.batch_id} has a budget, and nobody knows what {request.limit} costs.",
+            next=f"Say so: retoma prices set {request.provider} {request.model} {per}",
+        )
+        return Reject(str(error))
+
+    async def unpaid(self, batch_id: int, needed: Decimal) -> Suspend:
+        """The batch is paused when its budget is used up. While others hold what they may not need, it is only waited
+        for: most requests cost less than was reserved for them.
+        """
+
+        async def pause() -> bool:
+            async with self._database.transaction() as connection:
+                await fetch(connection, batches.hold(batch_id))
+                return bool(await fetch(connection, batches.pause(batch_id, reason="budget", needed=needed)))
+
+        if await retrying(pause):
+            return Suspend("released", reason="budget")
+        return Suspend("postponed", delay=random.uniform(0.5, 1.5), reason="budget: others are under way")  # noqa: S311
+
+    # — it was made —
+
+    async def heed(self, limit: str, left: Allowance) -> None:
+        """Ask nothing of a provider that says nothing is left, until it says there is again. Some tell the time at
+        which all will be back, so it is tried after a minute at the latest.
+        """
+        if 0 in (left.requests, left.tokens) and left.resets_in is not None and left.resets_in > 0:
+            await self._limiter.cool(limit, min(left.resets_in, _MINUTE), "the provider says that nothing is left")
+
+    async def failure(self, call: PlannedCall, limit: str, error: ProviderError, sent: float) -> BaseException:
+        """What a request that was *sent* then, and failed, means for everybody, and for the job that made it."""
+        claim, provider = call.claim, call.request.provider
+        if isinstance(error, RateLimited):
+            seconds = min(max(error.retry_after or _COOL_SECONDS, 0.1), _LONGEST_COOLING)
+            await self._limiter.cool(limit, seconds, "the provider limits requests")
+            return error if claim is None else Suspend("postponed", delay=seconds, reason=f"limited: {limit}")
+        if isinstance(error, ProviderRefused):
+            if claim is None:
+                return error
+            if claim.batch_id is None:
+                return Reject(str(error))
+            await self._database.persist(batches.pause(claim.batch_id, reason=f"refused by {provider}"))
+            return Suspend("released", reason=f"refused by {provider}")
+        if isinstance(error, RequestRejected):
+            return error if claim is None else Reject(str(error))
+        await self._limiter.failed(limit, sent=sent, reason=type(error).__name__)
+        return error

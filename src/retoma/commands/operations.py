@@ -1,0 +1,117 @@
+"""Commands on batches with many jobs: decided at once, carried out a bounded piece at a time.
+
+Whoever decides leaves a row that says what is to be done. Each piece is a transaction of its own, by whoever comes
+next: the caller, or any worker when the caller is gone. A job that somebody holds at the moment is looked at again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import orjson
+
+from retoma.errors import BatchConflict, NotFound
+from retoma.model import validation
+from retoma.model.batch import Operation
+from retoma.store import batches, operations
+from retoma.store.batches import Piece, Seen
+from retoma.store.query import Command, Query
+
+SMALL = 2000
+"""How many jobs a batch has at most for whose commands nobody has to wait: they are done where they are decided."""
+
+_AT_A_TIME = 1000
+_SWEPT = validation.LARGEST_ID
+_STOPPED = {"cancelled", "failed"}
+
+Pieces = Callable[[Piece, datetime | None], Query[Seen]]
+
+
+def _pieces(batch_id: int, kind: str, asked: Mapping[str, Any], *, by: str | None = None) -> Pieces:
+    match kind:
+        case "cancel":
+            return lambda piece, _until: batches.cancel_jobs(batch_id, piece)
+        case "retry":
+            return lambda piece, until: batches.retry_failed(batch_id, piece, until=until, by=by, **asked)
+        case _:
+            return lambda piece, _until: batches.restart(batch_id, piece)
+
+
+def begin(
+    id: int, kind: str, asked: Mapping[str, Any], *, total: int | None, wanted: int, by: str | None = None
+) -> Command[int]:
+    """Do it, in the transaction that has the batch; what is too much for that, or in other hands, is left to an
+    operation. How many jobs were changed so far.
+    """
+    done, after, left = 0, 0, list[int]()
+    if total is None or total <= SMALL:
+        pieces = _pieces(id, kind, asked, by=by)
+        while seen := (yield pieces(Piece(after=after), None)):
+            done, after = done + sum(each.moved for each in seen), seen[-1].id
+            left += [each.id for each in seen if not each.settled]
+        if not left:
+            return done
+        after = _SWEPT
+    text = orjson.dumps(asked).decode()
+    yield operations.begin(
+        id, kind, asked_by=by, asked=text, after=after, left_over=left, wanted=max(wanted, done), done=done
+    )
+    return done
+
+
+def stop(id: int, *, why: str) -> Command[None]:
+    """Carry an operation out no further; whoever says so has its batch."""
+    yield operations.finish(id, error=why)
+
+
+def refuse(batch_id: int, id: int | None) -> Command[None]:
+    """Only one operation at a time."""
+    if id is not None:
+        now = yield from one(id)
+        raise BatchConflict(
+            f"Batch {batch_id} has an operation under way: {now.kind}, {now.done} of {now.wanted} jobs.",
+            code="operation_running",
+            next=f"Wait until it is over ('retoma batch show {batch_id}' says how far it is), then ask again.",
+        )
+
+
+def one(id: int) -> Command[Operation]:
+    rows: list[Operation] = (yield operations.one(id)) if validation.is_id(id) else []
+    if not rows:
+        raise NotFound(f"There is no operation {id}.", next="It may have been pruned with its batch.")
+    return rows[0]
+
+
+def piece(id: int) -> Command[bool]:
+    """The next piece of an operation, in a transaction of its own; False when there was nothing we could do."""
+    if not validation.is_id(id) or (yield operations.come(id)) != [True]:
+        return False
+    taken: list[operations.Taken] = yield operations.take(id)
+    if not taken:
+        return False
+    now = taken[0]
+    if now.kind != "cancel" and now.state in _STOPPED:
+        yield from _finish(now, error=now.state)
+        return True
+    pieces = _pieces(now.batch_id, now.kind, orjson.loads(now.asked))
+    sweeping = now.after < _SWEPT
+    which = Piece(after=now.after, limit=_AT_A_TIME) if sweeping else Piece(ids=now.left_over, limit=_AT_A_TIME)
+    seen: Sequence[Seen] = yield pieces(which, now.started_at)
+    held = [each.id for each in seen if not each.settled]
+    moved = sum(each.moved for each in seen)
+    if sweeping:
+        left = now.left_over + held
+        after = seen[-1].id if len(seen) == _AT_A_TIME else _SWEPT
+    else:
+        left, after = now.left_over[_AT_A_TIME:] + held, _SWEPT
+    yield operations.advance(id, after=after, left_over=left, moved=moved)
+    if after == _SWEPT and not left:
+        yield from _finish(now)
+    return sweeping or len(left) < len(now.left_over)
+
+
+def _finish(taken: operations.Taken, *, error: str | None = None) -> Command[None]:
+    yield operations.finish(taken.id, error=error)
+    yield batches.settle(taken.batch_id)

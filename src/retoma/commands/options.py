@@ -1,0 +1,111 @@
+"""What callers may say with an enqueue, a batch, a change or a list."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from decimal import Decimal
+from difflib import get_close_matches
+from typing import Any, Literal, TypedDict
+
+from retoma.errors import ConfigurationError
+from retoma.model.job import JobState
+
+
+def keys_of(key: str | Callable[[Any], str] | None) -> Callable[[Any], str | None]:
+    """How each input gets its key."""
+    if key is None or isinstance(key, str):
+        return lambda _input: key
+    if not callable(key):
+        raise ConfigurationError(f"A key is a text, or a function that makes one of an input, not {key!r}.")
+    return lambda each: str(key(each))
+
+
+def always(_queue: str) -> bool:
+    """Whether to hint inside a caller's transaction: it goes out with the commit, whenever that is."""
+    return True
+
+
+class Wanted(TypedDict, total=False):
+    """Which jobs are looked for."""
+
+    state: JobState | str | None
+    pipeline: str | None
+    queue: str | None
+    key: str | None
+    batch_id: int | None
+    before: int | None
+    content: bool
+
+
+_ANY: Wanted = {"state": None, "pipeline": None, "queue": None, "key": None, "batch_id": None, "before": None}
+LOOKS = 3
+"""How often a page that must come in a bounded time looks for more."""
+
+
+def wanted_of(said: Wanted) -> Wanted:
+    """What a caller *said*, and that the rest does not matter."""
+    return {**_ANY, **said}
+
+
+class Enqueueing(TypedDict, total=False):
+    """What may be said with an enqueue, where it differs from the pipeline's own way."""
+
+    queue: str
+    lane: str
+    priority: int
+    run_at: datetime
+    delay: float
+    expires: float
+    timeout: float
+    attempts: int
+    correlation_id: str | Callable[[Any], str | None]
+    if_taken: Literal["return", "raise"]
+
+
+def refuse_unknown(said: Iterable[str], declared: type, what: str) -> None:
+    """Refuse an option that *declared* does not name, in words."""
+    names = declared.__annotations__
+    for name in said:
+        if name not in names:
+            near = " or ".join(f"{each}=" for each in get_close_matches(name, names))
+            raise ConfigurationError(
+                f"{what} has no option {name!r}.",
+                next=f"Did you mean {near}?" if near else f"There are {', '.join(names)}.",
+            )
+
+
+class Batching(TypedDict, total=False):
+    """What may be said with a batch."""
+
+    route: str
+    """Where it was asked for, as people know the place: "/classificador/"."""
+    labels: Mapping[str, str]
+    configuration: Mapping[str, Any]
+    """Prompt, model, parameters: the batch keeps them as they are now, and its jobs read them from the run."""
+    correlation_id: str
+    max_resumes: int
+    """How often it may be resumed after it stalled (3)."""
+    max_retries: int
+    """How often a job may be tried again (the pipeline's own)."""
+    max_failure_rate: float
+    """Stop when a larger part of the jobs fails."""
+    budget: Decimal
+    at_once: int
+    """How many of its jobs may run at the same time, over all workers."""
+    stall_seconds: float
+    """How long nothing may move before it is asked why (the pipeline's own)."""
+    queue: str
+    priority: int
+    timeout: float
+
+
+class Changing(TypedDict, total=False):
+    """What may be changed of a batch; None lifts a limit, or takes all labels away."""
+
+    name: str
+    labels: Mapping[str, str] | None
+    max_resumes: int
+    max_failure_rate: float | None
+    stall_seconds: float
+    budget: Decimal | None

@@ -1,0 +1,81 @@
+"""What is asked of the Linux kernel by number, since Python has no name for it."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+LINUX = sys.platform == "linux"
+MACHINE = platform.machine()
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+_PDEATHSIG, _DUMPABLE, _DROP_BOUND, _NO_NEW_PRIVS, _AMBIENT = 1, 4, 24, 38, 47
+_CLEAR_AMBIENT = 4
+_CAPSET = {"x86_64": 126, "aarch64": 91}
+_CAPABILITIES = 0x20080522  # version 3: two words of 32
+_NEW_USER, _NEW_NET = 0x10000000, 0x40000000
+
+
+def prctl(option: int, *arguments: int) -> int:
+    words = [ctypes.c_ulong(each) for each in (*arguments, 0, 0, 0, 0)[:4]]
+    return _checked(_libc.prctl(option, *words))
+
+
+def syscall(number: int, *arguments: object) -> int:
+    words = [ctypes.c_long(each) if isinstance(each, int) else each for each in arguments]
+    return _checked(int(_libc.syscall(ctypes.c_long(number), *words)))
+
+
+def _checked(found: int) -> int:
+    if found < 0:
+        error = ctypes.get_errno()
+        raise OSError(error, os.strerror(error))
+    return found
+
+
+def signal_at_parents_death(number: int) -> None:
+    """Have the kernel send us signal *number* when the thread that launched us ends."""
+    prctl(_PDEATHSIG, number)
+
+
+def hide() -> None:
+    """Let no other process of this user read our memory and environment, and write no core file. Root still can."""
+    if LINUX:
+        prctl(_DUMPABLE, 0)
+
+
+def show() -> None:
+    """Be an ordinary process again after a change of user: else what we have in /proc belongs to root."""
+    prctl(_DUMPABLE, 1)
+
+
+def gain_nothing() -> None:
+    """From now on no program that we start gets more rights than we have."""
+    prctl(_NO_NEW_PRIVS, 1)
+
+
+def leave_network() -> None:
+    """Move into a user namespace and a network namespace of our own, in which there is no network. Raises OSError
+    where the machine does not allow it. The process must have a single thread.
+    """
+    user, group = os.geteuid(), os.getegid()
+    _checked(_libc.unshare(_NEW_USER | _NEW_NET))
+    Path("/proc/self/setgroups").write_text("deny")
+    Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
+    Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
+
+
+def drop_capabilities() -> None:
+    """Give up every capability, also those that a program of root would be given."""
+    with suppress(OSError):  # none left to drop, or not ours to
+        for each in range(64):
+            prctl(_DROP_BOUND, each)
+    with suppress(OSError):
+        prctl(_AMBIENT, _CLEAR_AMBIENT)
+    header = (ctypes.c_uint32 * 2)(_CAPABILITIES, 0)
+    syscall(_CAPSET[MACHINE], header, (ctypes.c_uint32 * 6)())

@@ -1,0 +1,1 @@
+"""The connection to PostgreSQL: pool, retries, deadlines, notifications, migrations, roles."""

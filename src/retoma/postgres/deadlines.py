@@ -1,0 +1,139 @@
+"""Connections whose server does not answer: found after a while, and given up."""
+
+from __future__ import annotations
+
+import select
+import socket
+import threading
+import time
+from contextlib import suppress
+from typing import Any, Protocol
+
+import psycopg
+
+from retoma.postgres.faults import StatementHung, is_sick, note_ours
+
+_LOOK = 0.5  # seconds between two looks at all connections of this process
+_MORE = 5.0  # seconds for whoever was sent something and has not read it: the server answers, we are slow
+
+
+class Held(Protocol):
+    """A connection with a statement under way."""
+
+    @property
+    def pgconn(self) -> psycopg.pq.abc.PGconn: ...
+
+
+class Deadlines:
+    """One thread looks at every statement under way here. A timer for each statement would cost more than the look,
+    and an event loop that stands still could not tell a silent server from its own silence.
+    """
+
+    def __init__(self) -> None:
+        self._under_way: dict[int, tuple[float, Held]] = {}
+        self._given_up: set[int] = set()
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    def begin(self, connection: Held, seconds: float) -> None:
+        """Give *connection* up unless *end* is called for it within so many *seconds*."""
+        self._under_way[id(connection)] = (time.monotonic() + seconds, connection)
+        if self._thread is None or not self._thread.is_alive():  # the first, or a process that was forked
+            self._start()
+
+    def end(self, connection: Held) -> None:
+        """The answer is here, or will never be."""
+        if self._under_way.pop(id(connection), None) is None:
+            with self._lock:  # its socket is being shut, whose number may be another's a moment later
+                self._given_up.discard(id(connection))
+
+    def explained(self, connection: Held, error: psycopg.Error, seconds: float) -> psycopg.Error:
+        """What to raise for an *error* between begin and end."""
+        if id(connection) in self._given_up:
+            error = StatementHung(f"The server did not answer within {seconds:g} s; the connection was given up.")
+        if is_sick(error):  # what a handler's own statement did wrong, on a connection of ours, is its own fault
+            note_ours(error)
+        return error
+
+    def _start(self) -> None:
+        self._thread = threading.Thread(target=self._watch, name="deadlines", daemon=True)
+        self._thread.start()
+
+    def _watch(self) -> None:
+        while True:
+            time.sleep(_LOOK)
+            now = time.monotonic()
+            for key, (until, _) in list(self._under_way.items()):
+                if now > until:
+                    self._late(key, now)
+
+    def _late(self, key: int, now: float) -> None:
+        with self._lock, suppress(psycopg.Error, OSError):  # it was closed meanwhile
+            # Whoever takes it out decides: after that its own *end* waits for us, or we leave it alone.
+            _, connection = self._under_way.pop(key, (now, None))
+            if connection is None:
+                return
+            if _has_come(connection.pgconn.socket):
+                self._under_way[key] = (now + _MORE, connection)
+                return
+            self._given_up.add(key)
+            _shut(connection)
+
+    def give_up(self, connection: Held) -> None:
+        """Wait no longer for *connection*, whatever it does: somebody else's time is over."""
+        with self._lock, suppress(psycopg.Error, OSError):
+            if self._under_way.pop(id(connection), None) is not None:
+                self._given_up.add(id(connection))
+            _shut(connection)
+
+
+def _shut(connection: Held) -> None:
+    """Whoever waits reads an end at once, and finds the connection broken; nothing waits for the server."""
+    one = socket.socket(fileno=connection.pgconn.socket)
+    try:
+        one.shutdown(socket.SHUT_RDWR)
+    finally:
+        one.detach()
+
+
+def _has_come(number: int) -> bool:
+    looking = select.poll()
+    looking.register(number, select.POLLIN)
+    return bool(looking.poll(0))
+
+
+DEADLINES = Deadlines()
+
+
+class GuardedConnection(psycopg.AsyncConnection[Any]):
+    """Waits for no answer longer than *deadline* seconds; None waits as long as it takes."""
+
+    deadline: float | None = None
+
+    async def wait(self, *args: Any, **kwargs: Any) -> Any:
+        if (deadline := self.deadline) is None:
+            return await super().wait(*args, **kwargs)
+        DEADLINES.begin(self, deadline)
+        try:
+            return await super().wait(*args, **kwargs)
+        except psycopg.Error as error:
+            raise DEADLINES.explained(self, error, deadline) from error.__cause__
+        finally:
+            DEADLINES.end(self)
+
+
+class GuardedSyncConnection(psycopg.Connection[Any]):
+    """The same, without await."""
+
+    deadline: float | None = None
+
+    def wait(self, *args: Any, **kwargs: Any) -> Any:
+        if (deadline := self.deadline) is None:
+            return super().wait(*args, **kwargs)
+        DEADLINES.begin(self, deadline)
+        try:
+            return super().wait(*args, **kwargs)
+        except psycopg.Error as error:
+            raise DEADLINES.explained(self, error, deadline) from error.__cause__
+        finally:
+            DEADLINES.end(self)

@@ -1,0 +1,1 @@
+"""A PostgreSQL server that Retoma starts and stops by itself."""

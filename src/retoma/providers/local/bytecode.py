@@ -1,0 +1,45 @@
+"""The bytecode of the readers, written once by a process that reads no documents: children may not write it, and would
+compile anew all that they import.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from retoma.isolate.policy import environment_of
+
+_LOADED_LATER = {"retoma.providers.local.readers.ocr": "rapidocr"}
+"""What a reader imports only when it is needed."""
+
+_seen: set[str] = set()
+
+
+async def compile_once(place: str) -> None:
+    """Have it written for the reader at *place*, if nobody has; looked at once in each process."""
+    if place not in _seen:
+        _seen.add(place)
+        await asyncio.to_thread(_compile, place.partition(":")[0])
+
+
+def _compile(module: str) -> None:
+    try:
+        found = importlib.util.find_spec(module)
+    except ImportError:  # told where it is read
+        return
+    if sys.dont_write_bytecode or found is None or found.cached is None or Path(found.cached).exists():
+        return
+    names = [each for each in (module, _LOADED_LATER.get(module)) if each]
+    program = f"import importlib, sys; sys.path[:] = {sys.path}; [importlib.import_module(each) for each in {names}]"
+    subprocess.run(
+        [sys.executable, "-c", program],
+        env=environment_of(os.environ),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        check=False,
+    )

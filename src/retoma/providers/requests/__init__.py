@@ -1,0 +1,1 @@
+"""The kinds of request that come with Retoma, one file each."""

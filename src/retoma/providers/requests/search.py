@@ -1,0 +1,42 @@
+"""Ask for offers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from retoma.providers import Answer, Offers, PriceSearch
+from retoma.providers.requests.by_unit import UnitRequest
+
+
+@dataclass(frozen=True, kw_only=True)
+class Search(UnitRequest[Offers]):
+    """Offers for *query*. Prices change, so each search is made anew unless *reuse* says otherwise."""
+
+    verb: ClassVar[str] = "search"
+    keeps_raw: ClassVar[bool] = True
+
+    prices: PriceSearch
+    query: str
+    most: int = 40
+    reuse: bool = False
+
+    @property
+    def service(self) -> PriceSearch:
+        """Who looks for offers."""
+        return self.prices
+
+    @property
+    def answer_type(self) -> type[Offers]:
+        """Offers, with what the shop said."""
+        return Offers
+
+    @property
+    def content(self) -> Mapping[str, Any]:
+        """What is looked for, and how many are wanted."""
+        return {"query": self.query, "limit": self.most}
+
+    async def send(self) -> Answer:
+        """What the service finds."""
+        return self.answer(await self.prices.search(self.query, limit=self.most, timeout=self.timeout))

@@ -1,0 +1,1 @@
+"""What a handler works with: pipelines, runs and their recorded steps."""

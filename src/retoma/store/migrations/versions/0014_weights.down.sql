@@ -1,0 +1,1 @@
+alter table retoma.queues drop column weight;

@@ -1,0 +1,3 @@
+alter table retoma.calls
+    drop column own_until,
+    drop column unfit_at;

@@ -1,0 +1,1 @@
+alter table retoma.limits drop column failed_at;

@@ -1,0 +1,3 @@
+alter table retoma.jobs
+    drop column retried_fence,
+    drop column restarted_fence;

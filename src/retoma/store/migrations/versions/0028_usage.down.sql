@@ -1,0 +1,2 @@
+drop table retoma.submissions;
+drop table retoma.usage;

@@ -1,0 +1,54 @@
+"""How things stand, for the audit, as queries."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+
+from retoma.store.query import Query, load
+
+SQL = load("retoma.store.queries", "standing.sql")
+
+
+def _number(id: str) -> int | None:
+    return int(id) if re.fullmatch(r"[0-9]{1,18}", id) else None
+
+
+def batch(id: str) -> Query[str]:
+    return Query(SQL["batch"], str, {"id": _number(id)})
+
+
+def job(id: str) -> Query[str]:
+    return Query(SQL["job"], str, {"id": _number(id)})
+
+
+def queue(id: str) -> Query[str]:
+    return Query(SQL["queue"], str, {"id": id})
+
+
+def schedule(id: str) -> Query[str]:
+    return Query(SQL["schedule"], str, {"id": id})
+
+
+def limit(id: str) -> Query[str]:
+    return Query(SQL["limit"], str, {"id": id})
+
+
+def key(id: str) -> Query[str]:
+    return Query(SQL["key"], str, {"id": id})
+
+
+def session(id: str) -> Query[str]:
+    return Query(SQL["session"], str, {"id": id})
+
+
+KINDS: Mapping[str, Callable[[str], Query[str]]] = {
+    "batch": batch,
+    "job": job,
+    "queue": queue,
+    "schedule": schedule,
+    "limit": limit,
+    "key": key,
+    "session": session,
+}
+"""The kinds of things of which that is known, beside those of extensions; of others only what was asked of them."""

@@ -1,0 +1,40 @@
+"""Queues of an app: pause, resume, weigh them; limit a lane."""
+
+# Made by tools/sync.py from app/queues.py; change that one.
+
+from __future__ import annotations
+
+from retoma.commands import jobs as job_commands
+from retoma.commands.jobs import only
+from retoma.model.job import (
+    Queue,
+)
+from retoma.store import queues
+from retoma.sync.runner import Runner
+
+
+class Queues:
+    """Queues of an app: pause, resume, weigh them; limit a lane."""
+
+    def __init__(self, run: Runner) -> None:
+        self._run = run
+
+    def all(self) -> list[Queue]:
+        """The queues, with how many jobs wait and run in each."""
+        return self._run.fetch(queues.all())
+
+    def pause(self, name: str, *, reason: str = "person", conn: object = None) -> None:
+        """Let nobody take jobs from a queue; what runs goes on."""
+        self._run.ask(only(queues.pause(name, reason=reason)), conn)
+
+    def resume(self, name: str, *, conn: object = None) -> None:
+        """Let a queue go on."""
+        self._run.ask(only(queues.resume(name)), conn)
+
+    def weigh(self, name: str, weight: int, *, conn: object = None) -> None:
+        """Give a queue *weight* turns for one turn of the others; 1 is what every queue begins with."""
+        self._run.ask(job_commands.weigh_queue(name, weight), conn)
+
+    def limit_lane(self, queue: str, lane: str, *, at_once: int | None, conn: object = None) -> None:
+        """Let at most *at_once* jobs of a lane run at the same time; None lifts the limit."""
+        self._run.ask(job_commands.limit_lane(queue, lane, at_once=at_once), conn)

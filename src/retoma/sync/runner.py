@@ -1,0 +1,61 @@
+"""Puts commands to the open database of an app without ``await``, or to a connection of the caller's own."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+from retoma.commands import operation_runner
+from retoma.model.batch import Operation
+from retoma.postgres import notify
+from retoma.postgres.connections import run_on_sync, run_whole_on_sync
+from retoma.postgres.database import SyncDatabase
+from retoma.store.query import Command, Query
+from retoma.system.settings import Settings
+
+T = TypeVar("T")
+
+
+class Runner:
+    """What the namespaces of an app share."""
+
+    def __init__(self, database: Callable[[], SyncDatabase], settings: Settings) -> None:
+        self._database = database
+        self.settings = settings
+
+    def ask(self, command: Command[T], conn: object = None) -> T:
+        """What *command* returns; each of its queries by itself, or in the transaction of *conn*."""
+        if conn is not None:
+            return run_on_sync(conn, command)
+        with self._database().connection() as connection:
+            return run_on_sync(connection, command)
+
+    def transact(self, command: Command[T], conn: object = None) -> T:
+        """The same, all or none."""
+        if conn is not None:
+            return run_whole_on_sync(conn, command)
+        with self._database().transaction() as connection:
+            return run_on_sync(connection, command)
+
+    def fetch(self, query: Query[T]) -> list[T]:
+        """The rows of *query*."""
+        return self._database().all(query)
+
+    def sleep(self, seconds: float) -> None:
+        """Wait."""
+        time.sleep(seconds)
+
+    def echo(self) -> float | None:
+        """How many seconds a notification takes to come back."""
+        return notify.echo(self._database().url, self.settings)
+
+    def carry_out(self, operation: int) -> Iterator[Operation]:
+        """An operation on a large batch, worked through piece by piece."""
+        yield from operation_runner.carry_out_sync(self._database(), operation)
+
+    def carry_later(self, operation: int | None) -> None:
+        """While nobody waits for it here, workers and servers go on with it."""
+
+    def carry_on(self) -> None:
+        """Operations that others have left half done are gone on with by workers and servers."""

@@ -1,0 +1,1 @@
+"""What every route shares: authentication, idempotency, errors, limits, streams."""

@@ -1,0 +1,1 @@
+"""The server process: connections, limits on them, several processes, start and stop."""

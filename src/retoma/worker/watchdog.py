@@ -1,0 +1,249 @@
+"""The watchdog: the rounds that somebody must make for all. Everybody looks, and one of the fleet makes each."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import socket
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Protocol, TypeVar
+
+from retoma.commands import idle_lanes, maintenance, operation_runner
+from retoma.commands import schedules as schedule_commands
+from retoma.postgres.connections import run_on
+from retoma.postgres.database import Database
+from retoma.postgres.faults import UNAVAILABLE, Outages, jitter
+from retoma.store import batches, calls, duties, jobs, limits, queues, workers
+from retoma.store.duties import Due
+from retoma.store.query import Command, Query
+from retoma.system.concurrency import cancel_and_wait
+from retoma.system.process_identity import has_ended, is_near
+from retoma.telemetry import emit
+from retoma.telemetry.events import (
+    JobsExpired,
+    ScheduleFired,
+    WorkerGone,
+)
+
+T = TypeVar("T")
+
+_LOOK_SECONDS = 1.0
+_LOOKS_A_SECOND = 5  # of the whole fleet: the larger it is, the more seldom each of it looks
+_LONGEST_LOOK = 10.0  # seconds
+_MEND_SECONDS = 60.0
+_SOON = 0.1
+_PAGES = 20  # of lanes that are looked through for idle ones in one round
+_AT_A_TIME = 20  # workers whose jobs one statement gives back
+
+
+class Asks(Protocol):
+    """Whoever runs a query."""
+
+    async def all(self, query: Query[T]) -> list[T]: ...
+
+
+class Watchdog:
+    """Looks for what is due, and does it. Needs a database and nothing else; as many as you like may look.
+
+    *line* is asked instead of the database's pool when there is nothing to do, and *recovered* hears how many jobs a
+    sweep gave back.
+    """
+
+    def __init__(
+        self,
+        database: Callable[[], Database],
+        *,
+        line: Asks | None = None,
+        recovered: Callable[[int], None] = lambda _: None,
+    ) -> None:
+        self._database = database
+        self._line = line
+        self._tell_recovered = recovered
+        self._name = f"{socket.gethostname()}:{os.getpid()}"
+        self._duties: dict[str, Callable[[], Awaitable[None]]] = {
+            "look_after": self.look_after,
+            "mend": self.mend,
+            "rest_lanes": self.rest_lanes,
+        }
+        self._under_way: dict[str, asyncio.Task[None]] = {}
+        self._failed_at: dict[str, float] = {}
+        self._pages = dict.fromkeys((idle_lanes.wake, idle_lanes.remove), 0)
+
+    # — when —
+
+    async def go_on(self, seconds: float, until: asyncio.Event) -> None:
+        """All rounds, with so many *seconds* of rest between two, until told to stop."""
+        looking = asyncio.create_task(self.keep_looking(sweep=seconds, rounds=dict.fromkeys(self._duties, seconds)))
+        await until.wait()
+        await cancel_and_wait(looking)
+
+    async def keep_looking(self, *, sweep: float | None = None, rounds: dict[str, float] | None = None) -> None:
+        """For ever: see what is due, and have it done. A database that does not answer is no reason to stop."""
+        settings = self._database().settings
+        sweep_seconds = settings.sweep_seconds if sweep is None else sweep
+        rounds = rounds or {
+            "look_after": settings.watchdog_seconds,
+            "mend": _MEND_SECONDS,
+            "rest_lanes": settings.sweep_seconds,
+        }
+        usual = min(_LOOK_SECONDS, sweep_seconds, settings.lease_seconds / 8)
+
+        async def look() -> float:
+            return _rest(await self._look(sweep_seconds, rounds), usual)
+
+        try:
+            await every(usual, look, self._database().outages)
+        finally:
+            await cancel_and_wait(*self._under_way.values())
+
+    async def _look(self, every: float, rounds: dict[str, float]) -> Due:
+        now = asyncio.get_running_loop().time()
+        # What failed here is somebody else's for a while.
+        mine = {name: each for name, each in rounds.items() if now - self._failed_at.get(name, -each) >= each}
+        ask = self._line or self._database()
+        (due,) = await ask.all(duties.look(mine, every=every, taken_by=self._name))
+        # On the connection that looked: only one that was there before can tell a dead worker from a dead server.
+        gone = due.missing and await self._give_up(ask)
+        if due.sweep or gone:
+            self._begin("sweep", self.sweep)
+        if due.fire:
+            self._begin("fire", self.fire)
+        for name in due.rounds:
+            self._begin(name, self._duties[name])
+        return due
+
+    def _begin(self, name: str, duty: Callable[[], Awaitable[None]]) -> None:
+        """Have it done beside the looking; once at a time."""
+        if name not in self._under_way:
+            doing = asyncio.create_task(self._do(name, duty))
+            self._under_way[name] = doing
+            doing.add_done_callback(lambda _: self._under_way.pop(name))
+
+    async def _do(self, name: str, duty: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await duty()
+        except Exception as error:  # noqa: BLE001 - the next one may succeed, or another's
+            if isinstance(error, UNAVAILABLE):
+                self._database().outages.tell(name, error)
+            else:
+                _tell_failure(name, error)
+            if name in self._duties:
+                self._failed_at[name] = asyncio.get_running_loop().time()
+                try:
+                    await self._database().all(duties.leave(name, taken_by=self._name))
+                except Exception as again:  # noqa: BLE001 - then it is due when its time comes
+                    self._database().outages.tell(name, again)
+
+    # — what —
+
+    async def sweep(self) -> None:
+        """Give back the jobs of workers that are gone or fell silent, and end those that waited too long."""
+        if expired := await self._database().all(jobs.expire()):
+            emit(JobsExpired(jobs=len(expired)))
+        await self._give_up(self._database())
+        while True:
+            recovered = await self._database().all(jobs.recover(limit=_AT_A_TIME, taken_by=self._name))
+            self._tell_recovered(len(recovered))
+            maintenance.tell_recovered(recovered)
+            if len({each.worker_id for each in recovered}) < _AT_A_TIME:
+                break
+        await self._database().all(calls.abandon())
+
+    async def _give_up(self, ask: Asks) -> bool:
+        """Of workers of whose sessions none is left: those whose process is gone, or that are missed for long enough.
+        A process that is there, frozen or cut off, is left to its lease.
+        """
+        found = await ask.all(workers.missing())
+        ended = [each for each in found if has_ended(each.where) or (each.gone and not is_near(each.where))]
+        given_up = await ask.all(workers.give_up(ended)) if ended else []
+        for id in given_up:
+            emit(WorkerGone(worker=id))
+        return bool(given_up)
+
+    async def look_after(self) -> None:
+        """Ask why batches do not move, and say so where they are stuck."""
+        async with self._database().transaction() as connection:
+            did = await run_on(connection, maintenance.tidy())
+        await operation_runner.carry_on(self._database())
+        # One batch, one transaction: whoever reads much holds no lock meanwhile.
+        for id in await self._database().all(batches.silent()):
+            async with self._database().transaction() as connection:
+                await run_on(connection, maintenance.look_at(id, did, round=self._database().settings.watchdog_seconds))
+        maintenance.tell_round(did)
+
+    async def fire(self) -> None:
+        """Queue the jobs of schedules whose time has come."""
+        async with self._database().connection() as connection:
+            fired = await run_on(connection, schedule_commands.fire())
+        for name, job in fired:
+            emit(ScheduleFired(schedule=name, job=job))
+
+    async def mend(self) -> None:
+        """Free the places of lanes whose job does not run any more, and those of limits whose executor is gone."""
+        await self._database().all(queues.mend_slots())
+        await self._database().all(limits.mend())
+        await self._database().all(queues.all_seated())
+
+    async def rest_lanes(self) -> None:
+        """Put lanes with nothing to give out of the way of claims; look through a page of those that rest."""
+        if not (await (self._line or self._database()).all(queues.any_lane()))[0]:
+            return
+        after, pages = 0, 0
+        while pages < _PAGES and (after or not pages):
+            after, pages = await self._in_one(idle_lanes.rest(after)), pages + 1
+        for look, place in self._pages.items():
+            self._pages[look] = await self._in_one(look(place))
+
+    async def _in_one(self, command: Command[int]) -> int:
+        async with self._database().transaction() as connection:
+            return await run_on(connection, command)
+
+
+async def every(
+    seconds: float,
+    duty: Callable[[], Awaitable[float | None]],
+    outages: Outages,
+    *,
+    at_once: asyncio.Event | None = None,
+) -> None:
+    """Do *duty* again and again, also *at_once* when that is set; what fails is tried again soon. A duty that says how
+    long to rest is heeded, and the others rest for so many *seconds*.
+    """
+    failures = 0
+    called = at_once or asyncio.Event()
+    name = duty.__name__.strip("_")
+    while True:
+        rest = seconds
+        try:
+            said = await duty()
+            rest = seconds if said is None else said
+            failures = 0
+            called.clear()
+        except UNAVAILABLE as error:
+            failures += 1
+            outages.tell(name, error)
+        except Exception as error:  # noqa: BLE001 - a heart that has stopped for good is worse than any error
+            failures += 1
+            _tell_failure(name, error)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(min(rest, jitter(failures, longest=_LOOK_SECONDS)) if failures else rest):
+                await called.wait()
+
+
+def _rest(due: Due, usual: float) -> float:
+    """How long until the next look: the fleet looks a few times a second, whoever it is; and at the moment in which
+    a lease is over, if nobody beats for it until then.
+    """
+    rest = max(usual, min(_LONGEST_LOOK, due.workers / _LOOKS_A_SECOND)) * random.uniform(0.8, 1.2)  # noqa: S311
+    if due.missing:
+        rest = min(rest, usual)
+    if due.next_lease is not None:
+        rest = min(rest, max(_SOON, due.next_lease + _SOON))
+    return rest
+
+
+def _tell_failure(name: str, error: Exception) -> None:
+    told = {"message": f"The duty to {name} failed", "exception": error}
+    asyncio.get_running_loop().call_exception_handler(told)

@@ -1,0 +1,1 @@
+"""Stamps: letters get a number, once each. A product that another package brings."""

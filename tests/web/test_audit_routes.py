@@ -1,0 +1,488 @@
+"""Every route that changes something leaves its row in the audit: all routes of the whole site are walked."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import re
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from fastapi.routing import iter_route_contexts
+
+from retoma import Retoma, Settings
+from retoma.pipelines import ALL, QUOTES
+from retoma.pipelines.books import chapters, sessions
+from retoma.pipelines.books.model import stored
+from retoma.pipelines.books.ports import Chapter
+from retoma.pipelines.quotes.library import Quotes
+from retoma.providers import Classifier
+from retoma.providers.local import LocalClassifier
+from retoma.providers.local.encoder import Lexical
+from retoma.store.query import Query
+from retoma.telemetry import listen
+from retoma.telemetry.events import ActionAudited, Event
+from retoma.web import site
+from retoma.web.http.audit import nouns_of, spoken_of
+from retoma.web.http.route import ApiRoute
+
+from .archive import LEASE, providers
+from .conftest import PIPELINES, House, Open
+
+API, DESK = "/api/v1", "/classificador/api"
+SAFE = {"GET", "HEAD", "OPTIONS"}
+SIGNING = {"POST /login", "POST /logout"}
+"""These open and end sessions, and have rows of their own: test_audit.py."""
+PROMPT = "Diga o tipo do documento.\n\n- ata: reunião e assembleia\n- contrato: cláusulas e partes\n"
+NOTE = ("ata.txt", b"Ata da assembleia geral. Presentes os diretores. Foi aprovado por unanimidade o que segue.")
+
+STUCK = """
+update quotes.quote_requests
+   set status = 'PROCESSING', started_at = now(), last_heartbeat = now() - interval '11 minutes'
+ where id = %(id)s::bigint returning id
+"""
+
+Asked = tuple[str, dict[str, Any]]
+
+
+def changing(app: Retoma) -> Iterator[tuple[str, Any]]:
+    """Every route that is not a look, as method and path."""
+    for each in iter_route_contexts(site(app).routes):
+        for method in sorted(set(getattr(each, "methods", None) or ()) - SAFE):
+            path = re.sub(r":\w+}", "}", each.path)
+            yield f"{method} {path}", each
+
+
+class Stage:
+    """Makes what a route is to be asked about."""
+
+    def __init__(self, house: House) -> None:
+        self.house = house
+        self._numbers = iter(range(1, 1000))
+
+    def post(self, path: str, **options: Any) -> Any:
+        answered = self.house.client.post(path, **options)
+        assert answered.status_code < 300, answered.text
+        return answered.json()
+
+    def number(self) -> int:
+        return next(self._numbers)
+
+    def job(self, *, ended: bool = False, pipeline: str = "double") -> int:
+        input = 1 if pipeline == "double" else "x"
+        id = int(self.post(f"{API}/jobs", json={"pipeline": pipeline, "input": input})["id"])
+        if ended:
+            self.post(f"{API}/jobs/{id}/cancel")
+        return id
+
+    def batch(self, *, seal: bool = True, then: str | None = None) -> int:
+        id = int(self.post(f"{API}/batches", json={"pipeline": "double", "name": "x"})["id"])
+        self.post(f"{API}/batches/{id}/jobs", json={"jobs": [{"input": 1}]})
+        if seal:
+            self.post(f"{API}/batches/{id}/seal")
+        if then:
+            self.post(f"{API}/batches/{id}/{then}")
+        return id
+
+    def prompt(self) -> int:
+        made = self.post(f"{DESK}/prompts", json={"nome": f"p{self.number()}", "conteudo": PROMPT})
+        return int(made["id"])
+
+    def project(self) -> int:
+        id = int(self.post(f"{DESK}/projetos", json={"nome": f"l{self.number()}"})["id"])
+        name, text = NOTE
+        sent = {"arquivos": (name, text + str(self.number()).encode())}
+        self.post(f"{DESK}/lotes/{id}/upload", files=sent)
+        return id
+
+    def execution(self, then: str | None = None) -> int:
+        id = int(self.post(f"{DESK}/projetos/{self.project()}/executar")["execucao_id"])
+        if then:
+            self.post(f"{DESK}/execucoes/{id}/{then}")
+        return id
+
+    def code(self) -> int:
+        found = self.house.client.get(f"{DESK}/projetos/{self.project()}/codigos").json()
+        return int(found[0]["id"])
+
+    def document(self) -> str:
+        sent = {"files": ("a.txt", f"{LEASE} {self.number()}".encode())}
+        return str(self.post("/documents", files=sent)["documents"][0]["id"])
+
+    def book(self, *, doubtful: bool = False, paused: bool = False) -> str:
+        """A book that waits for a worker; or for a person, as after its chapters were found."""
+        said = {"title": "x", "text": f"{LEASE} {self.number()}"}
+        led = self.house.client.post("/books", data=said, headers=PAGE["headers"]).headers["location"]
+        id = led.partition("?")[0].rpartition("/")[2]
+        if doubtful or paused:
+            self.house.client.post(f"/books/{id}/pause", headers=PAGE["headers"])
+        if doubtful:
+            self._found(id)
+        return id
+
+    def _found(self, id: str) -> None:
+        with psycopg.connect(str(self.house.settings.database_url), autocommit=True) as connection:
+            for place in (1, 2):
+                put = chapters.put(id, stored(place, Chapter(number=str(place), title="t", text=LEASE)))
+                connection.execute(put.sql, put.params)
+            found = sessions.planned(id, detector="x", left_out=[], doubts=["?"], pages=1, reader="x")
+            connection.execute(found.sql, found.params)
+
+    def feedback(self) -> str:
+        id = self.book()
+        said = self.post(f"{API}/books/{id}/feedback", json={"kind": "praise", "message": "Bom."})
+        return f"{API}/books/{id}/feedback/{said['id']}"
+
+    def stuck_quote(self) -> int:
+        """A quote that its worker has left."""
+
+        async def made() -> int:
+            async with Retoma(settings=self.house.settings, extensions=[QUOTES]) as app:
+                id = await Quotes(app).create("Mesa")
+                await app.fetch(Query(STUCK, int, {"id": id}))
+                return id
+
+        return asyncio.run(made())
+
+    def quote_batch(self) -> int:
+        """A batch of quotes that rests."""
+
+        async def made() -> int:
+            async with Retoma(settings=self.house.settings, extensions=[QUOTES]) as app:
+                id, _ = await Quotes(app).create_batch(f"descricao\nMesa {self.number()}\n".encode(), name="Lote")
+                await app.batches.pause(id)
+                return int(id)
+
+        return asyncio.run(made())
+
+    def quotes(self, act: Callable[[Quotes], Any]) -> Any:
+        """Something of the library of quotes."""
+
+        async def acted() -> Any:
+            async with Retoma(settings=self.house.settings, extensions=[QUOTES]) as app:
+                return await act(Quotes(app))
+
+        return asyncio.run(acted())
+
+    def quote(self, change: str = "") -> int:
+        """A quote; *change* is what a worker has made of it."""
+        id = int(self.quotes(lambda quotes: quotes.create(f"Mesa {self.number()}")))
+        if change:
+            with psycopg.connect(str(self.house.settings.database_url), autocommit=True) as psql:
+                psql.execute(f"update quotes.quote_requests set {change} where id = {id}".encode())
+        return id
+
+    def source(self, *, counts: bool = True) -> str:
+        """A source of a quote, as its path."""
+        id = self.quote(WELL)
+
+        async def made(quotes: Quotes) -> str:
+            given: dict[str, Any] = {"reason": "pesquisa por telefone", "by": "ana"}
+            await quotes.add_source(id, title="Mesa", price=Decimal(100), **given)
+            (source,) = await quotes.sources(id)
+            if not counts:
+                await quotes.drop_source(id, source.id, **given)
+            return f"/cotacoes/itens/{id}/fontes/{source.id}"
+
+        return str(self.quotes(made))
+
+    def list(self, *, paused: bool = False) -> int:
+        async def made(quotes: Quotes) -> int:
+            id, _ = await quotes.create_batch(f"descricao\nMesa {self.number()}\n".encode(), name="x")
+            if paused:
+                await quotes.app.batches.pause(id)
+            return int(id)
+
+        return int(self.quotes(made))
+
+    def schedule(self) -> str:
+        name = f"s{self.number()}"
+        self.house.ask(
+            lambda app: app.schedules.put(app.registry.pipeline("double"), 1, name=name, cron="0 4 * * *"),
+        )
+        return name
+
+
+def form(**fields: str) -> dict[str, Any]:
+    return {"data": fields, "headers": {"Accept": "text/html"}}
+
+
+def body(**fields: Any) -> dict[str, Any]:
+    return {"json": fields}
+
+
+PAGE: dict[str, Any] = {"headers": {"Accept": "text/html"}}
+TEXT = {"organisation": "o", "site": "s", "source_type": "page", "source_id": "1", "content": "Some text to embed."}
+MORE = [{"input": 2}]
+WELL = "status = 'AWAITING_REVIEW', completed_at = now()"
+LOST = "status = 'PROCESSING', last_heartbeat = now() - interval '11 minutes', started_at = now()"
+FAILED = "status = 'ERROR', completed_at = now()"
+LIST = {"arquivo": ("lista.csv", b"codigo;descricao\n1;Mesa\n")}
+FILE = {"files": {"arquivo": NOTE}}
+
+REQUESTS: dict[str, Callable[[Stage], Asked]] = {
+    "POST /books": lambda s: ("/books", form(text=f"{LEASE} {s.number()}")),
+    "POST /books/{id}/resume": lambda s: (f"/books/{s.book(paused=True)}/resume", PAGE),
+    "POST /books/{id}/pause": lambda s: (f"/books/{s.book()}/pause", PAGE),
+    "POST /books/{id}/approve": lambda s: (f"/books/{s.book(doubtful=True)}/approve", PAGE),
+    "POST /books/{id}/review": lambda s: (f"/books/{s.book(doubtful=True)}/review", form(do="merge", number="2")),
+    "POST /books/{id}/feedback": lambda s: (f"/books/{s.book()}/feedback", form(kind="praise", message="Bom.")),
+    "POST /documents": lambda _: ("/documents", {"files": {"files": ("b.txt", f"{LEASE} b".encode())}}),
+    "POST /documents/{id}/reprocess": lambda s: (f"/documents/{s.document()}/reprocess", {}),
+    "DELETE /documents/{id}": lambda s: (f"/documents/{s.document()}", {}),
+    "POST /classificador/lotes": lambda _: ("/classificador/lotes", form(name="Lote")),
+    "POST /classificador/lotes/{id}/arquivos": lambda s: (
+        f"/classificador/lotes/{s.project()}/arquivos",
+        {"files": {"arquivos": ("c.txt", NOTE[1] + b" c")}, **PAGE},
+    ),
+    "POST /classificador/lotes/{id}/executar": lambda s: (f"/classificador/lotes/{s.project()}/executar", PAGE),
+    "POST /classificador/lotes/{id}/arquivar": lambda s: (f"/classificador/lotes/{s.project()}/arquivar?sim=1", PAGE),
+    "POST /classificador/execucoes/{id}/retomar": lambda s: (
+        f"/classificador/execucoes/{s.execution('pausar')}/retomar",
+        PAGE,
+    ),
+    "POST /classificador/execucoes/{id}/reprocessar-erros": lambda s: (
+        f"/classificador/execucoes/{s.execution()}/reprocessar-erros",
+        PAGE,
+    ),
+    "POST /classificador/execucoes/{id}/pausar": lambda s: (f"/classificador/execucoes/{s.execution()}/pausar", PAGE),
+    "POST /classificador/execucoes/{id}/cancelar": lambda s: (
+        f"/classificador/execucoes/{s.execution()}/cancelar?sim=1",
+        PAGE,
+    ),
+    "POST /classificador/prompts": lambda _: ("/classificador/prompts", form(name="q", content=PROMPT)),
+    "POST /classificador/prompts/{id}": lambda s: (
+        f"/classificador/prompts/{s.prompt()}",
+        form(name="r", content=PROMPT),
+    ),
+    "POST /classificador/prompts/{id}/desativar": lambda s: (
+        f"/classificador/prompts/{s.prompt()}/desativar?sim=1",
+        PAGE,
+    ),
+    "POST /classificador/teste": lambda _: ("/classificador/teste", {**FILE, **PAGE}),
+    "POST /cotacoes/itens": lambda _: ("/cotacoes/itens", form(text="Mesa de escritório")),
+    "POST /cotacoes/itens/{id}/recuperar": lambda s: (f"/cotacoes/itens/{s.quote(LOST)}/recuperar", PAGE),
+    "POST /cotacoes/itens/{id}/cancelar": lambda s: (f"/cotacoes/itens/{s.quote()}/cancelar?sim=1", PAGE),
+    "POST /cotacoes/itens/{id}/refazer": lambda s: (f"/cotacoes/itens/{s.quote(FAILED)}/refazer", PAGE),
+    "POST /cotacoes/itens/{id}/aceitar": lambda s: (f"/cotacoes/itens/{s.quote(WELL)}/aceitar", form(reason="serve")),
+    "POST /cotacoes/itens/{id}/recusar": lambda s: (f"/cotacoes/itens/{s.quote(WELL)}/recusar", form(reason="caro")),
+    "POST /cotacoes/itens/{id}/fontes": lambda s: (
+        f"/cotacoes/itens/{s.quote(WELL)}/fontes",
+        form(title="Mesa", price="1.234,56", kind="SUPPLIER", reason="pesquisa por telefone"),
+    ),
+    "POST /cotacoes/itens/{id}/fontes/{source}/descartar": lambda s: (f"{s.source()}/descartar", form(reason="outra")),
+    "POST /cotacoes/itens/{id}/fontes/{source}/aproveitar": lambda s: (
+        f"{s.source(counts=False)}/aproveitar",
+        form(reason="serve"),
+    ),
+    "POST /cotacoes/listas/previa": lambda _: ("/cotacoes/listas/previa", {"files": LIST, **PAGE}),
+    "POST /cotacoes/listas": lambda s: (
+        "/cotacoes/listas",
+        {"files": {"arquivo": ("l.csv", f"descricao\nMesa {s.number()}\n".encode())}, **PAGE},
+    ),
+    "POST /cotacoes/listas/{id}/retomar": lambda s: (f"/cotacoes/listas/{s.list(paused=True)}/retomar", PAGE),
+    "POST /cotacoes/listas/{id}/reprocessar-erros": lambda s: (
+        f"/cotacoes/listas/{s.list(paused=True)}/reprocessar-erros",
+        PAGE,
+    ),
+    "POST /cotacoes/listas/{id}/cancelar": lambda s: (f"/cotacoes/listas/{s.list()}/cancelar?sim=1", PAGE),
+    "POST /api/v1/batches": lambda _: (f"{API}/batches", body(pipeline="double", name="x", jobs=[{"input": 1}])),
+    "POST /api/v1/batches/{id}/jobs": lambda s: (f"{API}/batches/{s.batch(seal=False)}/jobs", body(jobs=MORE)),
+    "POST /api/v1/batches/{id}/seal": lambda s: (f"{API}/batches/{s.batch(seal=False)}/seal", {}),
+    "POST /api/v1/batches/{id}/resume": lambda s: (f"{API}/batches/{s.batch(then='pause')}/resume", {}),
+    "POST /api/v1/batches/{id}/retry-failed": lambda s: (
+        f"{API}/batches/{s.batch(then='cancel')}/retry-failed",
+        body(cancelled=True),
+    ),
+    "POST /api/v1/batches/{id}/restart": lambda s: (f"{API}/batches/{s.batch(then='cancel')}/restart", {}),
+    "POST /api/v1/batches/{id}/pause": lambda s: (f"{API}/batches/{s.batch()}/pause", {}),
+    "POST /api/v1/batches/{id}/cancel": lambda s: (f"{API}/batches/{s.batch()}/cancel", {}),
+    "PATCH /api/v1/batches/{id}": lambda s: (f"{API}/batches/{s.batch()}", {"json": {"name": "y"}}),
+    "POST /api/v1/jobs": lambda _: (f"{API}/jobs", {"json": {"pipeline": "double", "input": 1}}),
+    "POST /api/v1/jobs/{id}/retry": lambda s: (f"{API}/jobs/{s.job(ended=True)}/retry", {}),
+    "POST /api/v1/jobs/{id}/cancel": lambda s: (f"{API}/jobs/{s.job()}/cancel", {}),
+    "POST /api/v1/jobs/{id}/restart": lambda s: (f"{API}/jobs/{s.job(ended=True)}/restart", {}),
+    "POST /api/v1/jobs/{id}/signal": lambda s: (f"{API}/jobs/{s.job(pipeline='wait')}/signal", body(name="answer")),
+    "POST /api/v1/prices": lambda _: (f"{API}/prices", {"json": {"provider": "p", "model": "m", "input": "1"}}),
+    "POST /api/v1/calls/reprice": lambda _: (f"{API}/calls/reprice", {}),
+    "PUT /api/v1/limits/{name}": lambda _: (f"{API}/limits/p/m", {"json": {"requests": 5}}),
+    "POST /api/v1/queues/{name}/pause": lambda _: (f"{API}/queues/q/pause", {}),
+    "POST /api/v1/queues/{name}/resume": lambda _: (f"{API}/queues/q/resume", {}),
+    "POST /api/v1/queues/{name}/weight": lambda _: (f"{API}/queues/q/weight", {"json": {"weight": 2}}),
+    "POST /api/v1/queues/{name}/limit": lambda _: (f"{API}/queues/q/limit", {"json": {"lane": "a", "at_once": 1}}),
+    "POST /api/v1/schedules/{name}/run": lambda s: (f"{API}/schedules/{s.schedule()}/run", {}),
+    "POST /api/v1/schedules/{name}/pause": lambda s: (f"{API}/schedules/{s.schedule()}/pause", {}),
+    "POST /api/v1/schedules/{name}/resume": lambda s: (f"{API}/schedules/{s.schedule()}/resume", {}),
+    "POST /api/v1/embeddings": lambda _: (f"{API}/embeddings", {"json": {"texts": [TEXT]}}),
+    "POST /api/v1/books": lambda _: (f"{API}/books", {"files": {"file": ("b.txt", b"Um livro inteiro.")}}),
+    "POST /api/summarize": lambda _: ("/api/summarize", {"files": {"file": ("c.txt", b"Outro livro inteiro.")}}),
+    "POST /api/v1/books/{id}/plan": lambda s: (
+        f"{API}/books/{s.book(doubtful=True)}/plan",
+        body(edits=[{"action": "rename", "number": "1", "title": "Dois"}]),
+    ),
+    "POST /api/v1/books/{id}/resume": lambda s: (f"{API}/books/{s.book()}/resume", {}),
+    "POST /api/v1/books/{id}/approve": lambda s: (f"{API}/books/{s.book(doubtful=True)}/approve", {}),
+    "POST /api/v1/books/{id}/pause": lambda s: (f"{API}/books/{s.book()}/pause", {}),
+    "POST /api/v1/books/{id}/feedback": lambda s: (
+        f"{API}/books/{s.book()}/feedback",
+        body(kind="error", message="Falta o fim."),
+    ),
+    "POST /api/v1/books/{id}/feedback/{number}/answer": lambda s: (f"{s.feedback()}/answer", body(answer="Obrigado.")),
+    "POST /prompts": lambda s: ("/prompts", {"json": {"nome": f"n{s.number()}", "conteudo": PROMPT}}),
+    "PUT /prompts/{id}": lambda s: (f"/prompts/{s.prompt()}", {"json": {"descricao": "d"}}),
+    "DELETE /prompts/{id}": lambda s: (f"/prompts/{s.prompt()}", {}),
+    "POST /projetos": lambda s: ("/projetos", {"json": {"nome": f"n{s.number()}"}}),
+    "PUT /projetos/{id}": lambda s: (f"/projetos/{s.project()}", {"json": {"descricao": "d"}}),
+    "DELETE /projetos/{id}": lambda s: (f"/projetos/{s.project()}", {}),
+    "POST /projetos/{id}/codigos": lambda s: (f"/projetos/{s.project()}/codigos", {"json": {"codigos": ["falta"]}}),
+    "DELETE /codigos/{id}": lambda s: (f"/codigos/{s.code()}", {}),
+    "POST /lotes/{id}/upload": lambda s: (
+        f"/lotes/{s.project()}/upload",
+        {"files": {"arquivos": ("d.txt", NOTE[1] + b" d")}},
+    ),
+    "POST /classificar-avulso": lambda _: ("/classificar-avulso", FILE),
+    "POST /projetos/{id}/executar": lambda s: (f"/projetos/{s.project()}/executar", {}),
+    "POST /execucoes/{id}/retomar": lambda s: (f"/execucoes/{s.execution('pausar')}/retomar", {}),
+    "POST /execucoes/{id}/reprocessar-erros": lambda s: (f"/execucoes/{s.execution()}/reprocessar-erros", {}),
+    "POST /execucoes/{id}/cancelar": lambda s: (f"/execucoes/{s.execution()}/cancelar", {}),
+    "POST /execucoes/{id}/pausar": lambda s: (f"/execucoes/{s.execution()}/pausar", {}),
+    "DELETE /execucoes/{id}": lambda s: (f"/execucoes/{s.execution('cancelar')}", {}),
+    "POST /watchdog/verificar": lambda _: ("/watchdog/verificar", {}),
+    "POST /api/system/recover-stuck": lambda s: ("/api/system/recover-stuck" if s.stuck_quote() else "", {}),
+    "POST /api/system/recover-quote/{id}": lambda s: (f"/api/system/recover-quote/{s.stuck_quote()}", {}),
+    "POST /api/system/resume-batch/{id}": lambda s: (f"/api/system/resume-batch/{s.quote_batch()}", {}),
+    "POST /api/system/cleanup-old": lambda _: ("/api/system/cleanup-old", {}),
+}  # fmt: skip
+"""How each is asked so that it does something. Those of the classifier have two addresses, and are asked at both."""
+
+
+@pytest.fixture
+def given(tmp_path: Path) -> dict[type, object]:
+    return {**providers(tmp_path / "blobs"), Classifier: LocalClassifier(Lexical())}
+
+
+@pytest.fixture
+def whole(open_house: Open, given: dict[type, object]) -> House:
+    return open_house(pipelines=PIPELINES, extensions=ALL, providers=given)
+
+
+def request_for(route: str) -> tuple[Callable[[Stage], Asked], str] | None:
+    """How to ask *route*, and what stands before its path."""
+    method, _, path = route.partition(" ")
+    short = f"{method} {path.removeprefix(DESK)}"
+    if route in REQUESTS:
+        return REQUESTS[route], ""
+    return (REQUESTS[short], DESK) if short in REQUESTS else None
+
+
+def test_every_route_that_changes_something_leaves_a_row(whole: House, given: dict[type, object]) -> None:
+    app = Retoma(settings=whole.settings, pipelines=PIPELINES, extensions=ALL, providers=given)
+    stage, silent, unknown = Stage(whole), [], []
+    for route in {route: None for route, _ in changing(app)}:
+        if route in SIGNING:
+            continue
+        how = request_for(route)
+        if how is None:
+            unknown.append(route)
+            continue
+        path, options = how[0](stage)
+        answered = whole.client.request(route.partition(" ")[0], how[1] + path, **options)
+        assert answered.status_code < 400, (route, answered.status_code, answered.text[:500])
+        newest = whole.ask(lambda app: app.audit.page(limit=1))[0]
+        if (newest.route, newest.outcome, newest.who) != (route, "done", "local"):
+            silent.append((route, newest.route, newest.outcome))
+
+    assert unknown == [], "say in REQUESTS how a new route is asked"
+    assert silent == []
+
+
+NOT_ONE = {
+    # Each file is a transaction of its own, and a trial keeps none.
+    "POST /classificador/lotes/{id}/arquivos", "POST /lotes/{id}/upload",
+    "POST /classificar-avulso", "POST /classificador/teste",
+}  # fmt: skip
+"""Routes whose change is not one transaction: that it begins is in the audit before it."""
+ASIDE = {"audit", "duties", "loose_blobs"}
+"""Tables that no change is in; files that nothing belongs to are swept away."""
+FAULT = """
+create function retoma.fault() returns trigger language plpgsql as $$ begin raise 'a fault of the tests'; end $$;
+create trigger fault before insert on retoma.audit
+    for each row when (new.outcome = 'done') execute function retoma.fault();
+"""
+
+
+def test_no_change_is_there_without_its_row(whole: House, given: dict[type, object], psql: psycopg.Connection) -> None:
+    """Of each change that is one transaction: what fails between it and its row undoes it."""
+    found = psql.execute("select schemaname, tablename from pg_tables where schemaname in ('retoma', 'books')")
+    tables = [f"{schema}.{name}" for schema, name in found]
+
+    def everything() -> dict[str, list[Any]]:
+        kept = sorted(set(tables) - {f"retoma.{name}" for name in ASIDE})
+        every = "select t::text from {} as t order by 1"
+        return {name: psql.execute(every.format(name).encode()).fetchall() for name in kept}
+
+    app = Retoma(settings=whole.settings, pipelines=PIPELINES, extensions=ALL, providers=given)
+    stage, done = Stage(whole), []
+    for route in {route: None for route, _ in changing(app)}:
+        if route in SIGNING or (how := request_for(route)) is None or route.replace(DESK, "") in NOT_ONE:
+            continue
+        path, options = how[0](stage)
+        psql.execute(FAULT.encode())
+        before = everything()
+        answered = whole.client.request(route.partition(" ")[0], how[1] + path, **options)
+        changed = [name for name, rows in everything().items() if rows != before[name]]
+        psql.execute("drop trigger fault on retoma.audit; drop function retoma.fault()")
+        if changed or answered.status_code < 500:
+            done.append((route, answered.status_code, changed))
+
+    assert done == []
+
+
+def test_each_document_of_an_upload_has_a_row_and_one_that_is_known_already_has_none(whole: House) -> None:
+    texts = [f"{LEASE} {number}".encode() for number in range(3)]
+    told: list[Event] = []
+    end = listen(told.append)
+
+    def send(*which: int) -> list[str]:
+        files = [("files", (f"{each}.txt", texts[each])) for each in which]
+        return [each["id"] for each in Stage(whole).post("/documents", files=files)["documents"]]
+
+    sent, again, known = send(0, 1), send(1, 2), send(2)
+    end()
+
+    found = whole.ask(lambda app: app.audit.page())[::-1]
+    assert [row.object_id for row in found] == [*sent, again[1], *known]
+    assert {(row.action, row.outcome, row.object_kind) for row in found} == {("document.upload", "done", "document")}
+    assert [row.after["sha256"] for row in found[:2]] == [hashlib.sha256(text).hexdigest() for text in texts[:2]]
+    assert [each.object for each in told if isinstance(each, ActionAudited)] == [
+        f"document {row.object_id}" for row in found
+    ]
+
+
+def test_the_log_does_not_tell_of_a_change_that_was_undone(whole: House, psql: psycopg.Connection) -> None:
+    psql.execute(FAULT.encode())
+    told: list[Event] = []
+    end = listen(told.append)
+
+    whole.client.post(f"{API}/queues/q/pause")
+    whole.client.post("/documents", files={"files": ("a.txt", LEASE.encode())})
+    end()
+
+    found = [(each.action, each.outcome) for each in told if isinstance(each, ActionAudited)]
+    assert found == [("document.upload", "failed")]
+
+
+def test_every_route_stands_under_a_noun_that_the_audit_knows(given: dict[type, object]) -> None:
+    app = Retoma(settings=Settings.load(), pipelines=PIPELINES, extensions=ALL, providers=given)
+
+    lost = [
+        route for route, each in changing(app) if route not in SIGNING and spoken_of(each.path, nouns_of(app)) is None
+    ]
+    by_other_doors = [each.path for _, each in changing(app) if not issubclass(type(each.original_route), ApiRoute)]
+
+    assert lost == [], f"nouns are {', '.join(nouns_of(app))}"
+    assert by_other_doors == []
