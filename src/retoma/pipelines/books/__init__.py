@@ -1,0 +1,1 @@
+"""Books: one summary per chapter, under the contract of safe resume."""

@@ -1,0 +1,24 @@
+"""Books as an extension."""
+
+from retoma.app.extension import Extension, Link, Mounted, Offered
+
+BOOKS = Extension(
+    name="books",
+    pipelines="retoma.pipelines.books.pipeline:PIPELINES",
+    migrations="retoma.pipelines.books.migrations",
+    api="retoma.pipelines.books.http.sessions:router",
+    site=(
+        Mounted(router="retoma.pipelines.books.http.original:router"),
+        Mounted(router="retoma.pipelines.books.pages.router:router"),
+    ),
+    links=(Link(path="/books", word="nav.books"),),
+    package="retoma.pipelines.books",
+    tags={"books": "Books, summed up chapter by chapter under the contract of safe resume."},
+    audited={"books": "book", "summarize": "book", "progress": "book", "result": "book"},
+    commands={
+        "books": Offered(
+            command="retoma.pipelines.books.cli:books",
+            sentence="Books: summarize, resume, list, show, plan, export, checkpoints.",
+        )
+    },
+)

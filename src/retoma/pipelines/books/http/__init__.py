@@ -1,0 +1,1 @@
+"""Books over HTTP, for programs."""

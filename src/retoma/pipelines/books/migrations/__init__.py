@@ -1,0 +1,1 @@
+"""The tables of books, revision by revision."""

@@ -1,0 +1,205 @@
+"""How a session reads on its page: what is done, where it goes on, why a chapter did not pass, what it is made from."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from retoma.pipelines.books.contract import Checkpoint
+from retoma.pipelines.books.model import Session, Standing
+from retoma.pipelines.books.pages.context import Say
+from retoma.pipelines.books.ports import LeftOut, Quotation, Summary
+from retoma.pipelines.books.text.executive import Entry, executive
+from retoma.web.words import phrases
+
+LENGTHS = ("short", "medium", "long")
+_NAMED = 5
+_CELLS = 60
+_MAP = 1000
+
+
+def why(session: Session, say: Say) -> str | None:
+    """Why a session stands still, in the language of the page; None when it does not."""
+    if session.reason is None:
+        return None
+    code = session.reason.partition(":")[0].strip()
+    key = f"books.why.{code}"
+    return say(key if key in phrases("en") else f"books.why.{session.state}")
+
+
+def told_as(kind: str, word: str, say: Say) -> str:
+    """The word of the page for one of the program's; as it is where the page has none."""
+    key = f"books.{kind}.{word.replace(' ', '_')}"
+    return say(key) if key in phrases("en") else word
+
+
+def detectors_of(session: Session, say: Say) -> str:
+    """What found the chapters; the many ways of writing a heading are one for a reader."""
+    found: dict[str, None] = {}
+    for word in re.split(r"[+,]", session.detector or ""):
+        key = f"books.detector.{word.strip().replace(' ', '_')}"
+        found.setdefault(say(key if key in phrases("en") else "books.detector.headings"))
+    return ", ".join(found)
+
+
+# — where it stands —
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What is there of a session: done, saved, reusable, set aside, and the chapter at which it goes on."""
+
+    saved: int
+    reused: int
+    open: tuple[Standing, ...]
+
+    @property
+    def next(self) -> Standing | None:
+        """The resume point; None when nothing is left."""
+        return self.open[0] if self.open else None
+
+
+def figures_of(chapters: Sequence[Standing]) -> Figures:
+    """Counted from every chapter."""
+    return Figures(
+        saved=sum(each.attempts for each in chapters),
+        reused=sum(each.done and each.origin != "run" for each in chapters),
+        open=tuple(each for each in chapters if not each.done),
+    )
+
+
+def verdict_of(session: Session) -> str | None:
+    """PASS or FAIL of the whole book; None while chapters are open and none has failed."""
+    if session.passed < session.done:
+        return "FAIL"
+    return "PASS" if session.state == "done" and session.done else None
+
+
+def state_of(chapter: Standing) -> str:
+    """How a chapter looks."""
+    if not chapter.done:
+        return "open"
+    return "PASS" if chapter.passed else "FAIL"
+
+
+# — pictures —
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A chapter on the map of a book: as wide as it has words."""
+
+    x: float
+    width: float
+    chapter: Standing
+    state: str
+
+
+def map_of(chapters: Sequence[Standing]) -> list[Block]:
+    """The chapters side by side, a thousand units together."""
+    words = sum(max(1, each.words) for each in chapters)
+    blocks, x = [], 0.0
+    for each in chapters:
+        width = _MAP * max(1, each.words) / words
+        blocks.append(Block(x, width, each, state_of(each)))
+        x += width
+    return blocks
+
+
+def cells_of(read: int, total: int) -> list[bool]:
+    """A chapter as cells, one for each chunk; of very many chunks as many as can be told apart, never one too many."""
+    if total <= _CELLS:
+        return [place < read for place in range(total)]
+    return [place < read * _CELLS // total for place in range(_CELLS)]
+
+
+# — what it is made from —
+
+
+@dataclass(frozen=True, slots=True)
+class MadeFrom:
+    """What was read of what is there."""
+
+    pages: int
+    read: int
+    words: int
+    words_read: int
+    left_out: tuple[LeftOut, ...]
+    provider: str
+    model: str
+
+
+def made_from(session: Session, chapters: Sequence[Standing]) -> MadeFrom:
+    """Counted from the chapters that were read whole: one that was read in part counts as not read."""
+    done = [each for each in chapters if each.done and each.processed_chunks == each.total_chunks]
+    configuration = json.loads(session.configuration)
+    return MadeFrom(
+        pages=session.pages or 0,
+        read=len({number for each in done for number in each.pages}),
+        words=session.words,
+        words_read=sum(each.words for each in done),
+        left_out=tuple(
+            LeftOut(kind=each["kind"], title=each["title"], pages=tuple(each["pages"]), words=each["words"])
+            for each in json.loads(session.left_out)
+        ),
+        provider=str(configuration.get("provider", "")),
+        model=str(configuration.get("model", "")),
+    )
+
+
+# — what it says —
+
+
+def summary_of(made: Checkpoint) -> Summary:
+    """The summary of a checkpoint; a sentence that stands for missing examples is no example."""
+    said, ours = made.chapter_summary, made.retoma
+    quotations = (
+        tuple(Quotation(text=each) for each in said.citacoes)
+        if ours is None
+        else tuple(Quotation(text=each.text, page=each.page) for each in ours.quotations)
+    )
+    shortfalls = {} if ours is None else {str(name): text for name, text in ours.shortfalls.items()}
+    return Summary(
+        text=said.resumo,
+        key_points=tuple(said.pontos_chave),
+        quotations=quotations,
+        examples=() if "exemplos" in shortfalls and len(said.exemplos) == 1 else tuple(said.exemplos),
+        shortfalls=shortfalls,
+    )
+
+
+def entries_of(results: dict[str, Checkpoint], length: str) -> tuple[Entry, ...]:
+    """The whole book from its chapters: a sentence each, or a page; the long one is the summaries themselves."""
+    chapters = [(number, made.chapter_summary.titulo, summary_of(made)) for number, made in results.items()]
+    if length == "long":
+        return tuple(Entry(number=number, title=title, points=(summary.text,)) for number, title, summary in chapters)
+    return executive(chapters, words=0) if length == "short" else executive(chapters)
+
+
+def reasons_of(made: Checkpoint, say: Say) -> list[str]:
+    """Why a chapter did not pass, in the language of the page."""
+    coverage, ours = made.coverage_report, made.retoma
+    found = []
+    if unread := coverage.total_chunks - coverage.processed_chunks:
+        found.append(say("books.fault.chunks", n=unread, total=coverage.total_chunks))
+    if ours is not None and ours.read_sentences < ours.sentences:
+        found.append(say("books.fault.sentences", n=ours.sentences - ours.read_sentences, total=ours.sentences))
+    texts = {} if ours is None else {each.id: each.text for each in ours.items}
+    if missing := coverage.recall_set.missing_critical_item_ids:
+        named = "; ".join(texts.get(each, each) for each in missing[:_NAMED])
+        found.append(say("books.fault.critical", n=len(missing), items=named))
+    audit = coverage.audit_result
+    if audit.invalid_chunks:
+        named = ", ".join(each.item_id for each in audit.invalid_chunks[:_NAMED])
+        found.append(say("books.fault.traces", n=len(audit.invalid_chunks), items=named))
+    if not found and not made.passed:
+        found.append(say("books.fault.audit"))
+    return found
+
+
+def spans_of(made: Checkpoint, length: int) -> list[tuple[float, float]]:
+    """Where on a line of a thousand units nobody read."""
+    unread = [] if made.retoma is None else made.retoma.unread
+    return [(_MAP * start / max(1, length), _MAP * (end - start) / max(1, length)) for start, end in unread]

@@ -1,0 +1,93 @@
+"""The pipeline and the text side together: who writes when nobody is named, and that a model is paid once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import files
+import psycopg
+import pytest
+from sample_books import TextExtractor
+
+from retoma import Retoma
+from retoma.pipelines import BOOKS
+from retoma.pipelines.books.library import Books
+from retoma.pipelines.books.text import plan
+from retoma.pipelines.books.text.prompts import Draft, Reading
+from retoma.pipelines.books.text.summary import Source, write
+from retoma.providers import Answer, BlobStore, Chat, Extraction, Extractor, Page, Prompt
+from retoma.providers.folder import FolderBlobs
+from retoma.providers.local.encoder import best_encoder
+from retoma.testing import drain
+
+TEXT = files.as_text(files.chapters()).decode()
+
+
+class Model:
+    """A model that reads and writes well, and bills."""
+
+    provider, model = "acme", "writer-1"
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        found = plan.detect(Extraction(pages=[Page(number=1, text=TEXT)], reader="test"))
+        self._drafts = {each.number: _good(Source.of(each, best_encoder())) for each in found.chapters}
+
+    async def chat(self, prompt: Prompt, *, timeout: float) -> Answer:  # noqa: ARG002
+        said = re.match(r"Chapter (\w+):", prompt.messages[-1].content)
+        assert said is not None
+        self.asked.append(said[1])
+        reads = "ideas" in (prompt.schema or {})["properties"]
+        answer = Reading(ideas=["Helena guardou a carta."]) if reads else self._drafts[said[1]]
+        text = answer.model_dump_json()
+        return Answer(raw=text, text=text, model=self.model)
+
+
+def _good(source: Source) -> Draft:
+    told = write(source)
+    return Draft(
+        summary=told.marked,
+        key_points=list(told.summary.key_points),
+        quotations=[each.text for each in told.summary.quotations],
+        examples=list(told.summary.examples),
+    )
+
+
+@pytest.fixture
+def model() -> Model:
+    return Model()
+
+
+@pytest.fixture
+async def app(database_url: str, tmp_path: Path, extractor: TextExtractor, model: Model) -> AsyncIterator[Retoma]:
+    providers = {BlobStore: FolderBlobs(tmp_path / "blobs"), Extractor: extractor, Chat: model}
+    async with Retoma(database_url, extensions=[BOOKS], providers=providers) as app:
+        yield app
+
+
+async def pieces() -> AsyncIterator[bytes]:
+    yield TEXT.encode()
+
+
+async def test_a_model_writes_where_there_is_one_and_no_chapter_is_paid_twice(
+    books: Books, app: Retoma, model: Model, psql: psycopg.Connection
+) -> None:
+    id = (await books.summarise("livro.txt", pieces())).session.id
+    assert (books.editor.provider, books.editor.model, books.editor.bills) == ("acme", "writer-1", True)
+    await drain(app)
+    session = await books.get(id)
+    assert (session.state, session.done, session.passed) == ("done", 3, 3), session.reason
+    paid = list(model.asked)
+    recorded = psql.execute("select count(*) from retoma.calls where job_id = %s", [session.job_id]).fetchone()
+    assert recorded == (len(paid) + 1,), "and one for reading the file"
+
+    psql.execute("update books.checkpoints set body = ''::bytea where chapter_number = '2'")
+    psql.execute("update books.sessions set finished_at = null")
+    await books.check(id)
+    await books.resume(id)
+    await drain(app)
+
+    assert (await books.get(id)).state == "done"
+    assert model.asked == paid, "its answers are known, and nobody asks again"
