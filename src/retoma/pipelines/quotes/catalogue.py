@@ -1,0 +1,356 @@
+"""Projects of quotes, their terms, and what is asked of them: one item, or a list."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
+from typing import Any, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from retoma.app.retoma import Retoma
+from retoma.errors import ConfigurationError, Conflict, NotFound
+from retoma.model.ids import BatchId
+from retoma.pipelines.quotes import batches, projects, requests
+from retoma.pipelines.quotes.lists import LONGEST_CODE, LONGEST_TEXT, MOST_ITEMS, ItemList, read_list
+from retoma.pipelines.quotes.model import BatchItem, Project, Quote, QuoteBatch, Terms, Version
+from retoma.pipelines.quotes.pipeline import Ordered, process_quote_request
+from retoma.pipelines.quotes.progress import as_json
+from retoma.pipelines.quotes.report_terms import report_terms
+from retoma.pipelines.quotes.requests import NewQuote
+from retoma.pipelines.quotes.stages import InputType
+from retoma.store.query import Query
+
+T = TypeVar("T")
+
+DEFAULT_PROJECT = "Cotações"
+_RANGES = {
+    "quotes_wanted": (1, 20),
+    "max_spread_percent": (1, 500),
+    "spread_step": (1, 100),
+    "spread_ceiling": (1, 1000),
+    "most_products": (1, 500),
+    "vehicle_validity_months": (0, 60),
+    "max_mismatch_percent": (0, 100),
+}
+
+
+def terms_of(given: Mapping[str, Any]) -> Terms:
+    """The terms that *given* says, within their limits; what it does not say is as usual."""
+    if unknown := set(given) - set(Terms.__dataclass_fields__):
+        raise ConfigurationError(f"The terms of a project have no {', '.join(sorted(unknown))}.")
+    try:
+        terms = TypeAdapter(Terms).validate_python(dict(given))
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        raise ConfigurationError(f"{'/'.join(map(str, first['loc']))}: {first['msg']}.") from None
+    for name, (least, most) in _RANGES.items():
+        if not least <= getattr(terms, name) <= most:
+            raise ConfigurationError(f"{name} is from {least} to {most}, and was {getattr(terms, name)}.")
+    if not 0 < terms.lowest_price < terms.highest_price:
+        raise ConfigurationError("lowest_price is more than 0 and less than highest_price.")
+    report_terms(terms.report)
+    if terms.reais_per_dollar is not None and terms.reais_per_dollar <= 0:
+        raise ConfigurationError("reais_per_dollar is more than 0.")
+    return terms
+
+
+class Catalogue:
+    """Projects, quotes and batches come into being here, on an open app. Where a method takes *conn*, its changes
+    commit or roll back with the caller's own.
+    """
+
+    def __init__(self, app: Retoma) -> None:
+        self.app = app
+
+    async def _rows(self, query: Query[T], conn: object = None) -> list[T]:
+        return await self.app.fetch(query, conn=conn)
+
+    def _within(self, conn: object) -> AbstractAsyncContextManager[Any]:
+        return self.app.transaction() if conn is None else nullcontext(conn)
+
+    # — projects —
+
+    async def projects(self, *, name: str | None = None, limit: int = 200, conn: object = None) -> list[Project]:
+        """The projects, newest first."""
+        return await self._rows(projects.page(name=name, limit=limit), conn)
+
+    async def project(self, id: int, *, conn: object = None) -> Project:
+        """A project, with its present terms."""
+        rows = await self._rows(projects.page(id=id), conn)
+        if not rows:
+            raise NotFound(f"There is no project {id}.")
+        return rows[0]
+
+    async def create_project(self, name: str, *, by: str = "person", conn: object = None, **terms: Any) -> Project:
+        """A new project; what *terms* does not say is as usual."""
+        name = name.strip()
+        if not name or len(name) > 200 or "\0" in name:  # noqa: PLR2004 - as long as the name of a batch
+            raise ConfigurationError(f"A project has a name of 1 to 200 characters, not {name[:80]!r}.")
+        checked = terms_of(terms)
+        async with self._within(conn) as connection:
+            rows = await self._rows(projects.create(name), connection)
+            if not rows:
+                raise Conflict(f"There is a project called {name!r} already.", next="Choose another name.")
+            await self._rows(projects.configure(rows[0], _stored(checked), by=by), connection)
+            return await self.project(rows[0], conn=connection)
+
+    async def change_project(self, id: int, *, by: str = "person", conn: object = None, **terms: Any) -> Project:
+        """A new version of the terms; quotes that are there keep theirs."""
+        async with self._within(conn) as connection:
+            await self._rows(projects.hold(id), connection)
+            before = await self.project(id, conn=connection)
+            checked = terms_of({**before.terms, **terms})
+            if _stored(checked) != _stored(terms_of(before.terms)):
+                await self._rows(projects.configure(id, _stored(checked), by=by), connection)
+            return await self.project(id, conn=connection)
+
+    async def default_project(self, *, conn: object = None) -> Project:
+        """The house's own project, made when it is first asked for."""
+        async with self._within(conn) as connection:
+            if found := await self.projects(name=DEFAULT_PROJECT, conn=connection):
+                return found[0]
+            if rows := await self._rows(projects.create(DEFAULT_PROJECT), connection):
+                await self._rows(projects.configure(rows[0], _stored(Terms()), by="retoma"), connection)
+            return (await self.projects(name=DEFAULT_PROJECT, conn=connection))[0]
+
+    async def versions(self, project_id: int, *, conn: object = None) -> list[Version]:
+        """Every version of the terms of a project, the newest first."""
+        return await self._rows(projects.versions(project_id), conn)
+
+    async def _project(self, id: int | None, conn: object) -> Project:
+        return await (self.default_project(conn=conn) if id is None else self.project(id, conn=conn))
+
+    # — one item —
+
+    async def create(
+        self,
+        text: str,
+        *,
+        code: str | None = None,
+        place: str | None = None,
+        researcher: str | None = None,
+        project_id: int | None = None,
+        image: tuple[str, str, str] | None = None,
+        by: str = "person",
+        conn: object = None,
+    ) -> int:
+        """A quote of one item, by its words or by an *image* (blob, SHA-256 and kind); its id. A worker does it."""
+        text = _checked(text, code, image=image is not None)
+        async with self._within(conn) as connection:
+            project = await self._project(project_id, connection)
+            receipt = await self.app.enqueue(process_quote_request, Ordered(text=text, code=code), conn=connection)
+            blob, sha, kind = image or (None, None, None)
+            new = NewQuote(
+                job_id=receipt.id,
+                text=text,
+                code=code,
+                place=place or project.terms.get("place"),
+                blob=blob,
+                sha256=sha,
+                kind=kind,
+            )
+            rows = await self._rows(
+                requests.create(
+                    [new],
+                    project_id=project.id,
+                    config_version_id=project.config_version_id,
+                    input_type=InputType.TEXT if image is None else InputType.IMAGE,
+                    researcher=researcher or project.terms.get("researcher"),
+                    by=by,
+                ),
+                connection,
+            )
+            return rows[0][0]
+
+    async def requote(self, id: int, *, by: str = "person", conn: object = None) -> int:
+        """The same item again, with the project's terms of today; once for each quote that failed or was cancelled."""
+        async with self._within(conn) as connection:
+            await self._rows(requests.hold(id), connection)
+            rows = await self._rows(requests.page(id=id), connection)
+            if not rows:
+                raise NotFound(f"There is no quote {id}.")
+            before = rows[0]
+            _may_be_requoted(before)
+            (given,) = await self._rows(requests.wanted(before.job_id), connection)
+            project = await self.project(before.project_id, conn=connection)
+            ordered = Ordered(text=before.input_text, code=before.codigo_item)
+            # Of two who ask at once the second waits above, gets the job of the first, and is told so.
+            receipt = await self.app.enqueue(process_quote_request, ordered, key=f"requote/{id}", conn=connection)
+            if not receipt.new:
+                raise Conflict(f"Quote {id} was quoted again already.", next="Look at the newer quote.")
+            new = NewQuote(
+                job_id=receipt.id,
+                text=before.input_text,
+                code=before.codigo_item,
+                place=before.local,
+                unit=before.unit,
+                quantity=before.quantity,
+                blob=given.input_blob,
+                sha256=given.input_sha256,
+                kind=given.input_kind,
+            )
+            made = await self._rows(
+                requests.create(
+                    [new],
+                    project_id=project.id,
+                    config_version_id=project.config_version_id,
+                    input_type=InputType.TEXT if given.input_blob is None else InputType.IMAGE,
+                    researcher=before.pesquisador,
+                    by=by,
+                    original_quote_id=id,
+                    requote_number=before.requote_number + 1,
+                ),
+                connection,
+            )
+            return made[0][0]
+
+    # — lists —
+
+    async def create_batch(
+        self,
+        content: bytes | ItemList,
+        *,
+        name: str,
+        filename: str = "",
+        columns: Mapping[str, str] | None = None,
+        project_id: int | None = None,
+        researcher: str | None = None,
+        at_once: int | None = None,
+        by: str = "person",
+        conn: object = None,
+    ) -> tuple[BatchId, bool]:
+        """A quote of each item in a list, followed as one; the batch, and whether it is new. The same file with the
+        same terms, sent again while it is worked on, is the same batch.
+        """
+        whole = isinstance(content, bytes)
+        sha = hashlib.sha256(content).hexdigest() if isinstance(content, bytes) else None
+        listed = read_list(content, filename=filename, columns=columns) if isinstance(content, bytes) else content
+        _takeable(listed)
+        async with self._within(conn) as connection:
+            project = await self._project(project_id, connection)
+            await self._rows(projects.hold(project.id), connection)  # of two who send a file at once, one makes it
+            if sha is not None and (same := await self._rows(batches.same(sha, project.config_version_id), connection)):
+                return BatchId(same[0]), False
+            id = await self._open(listed, project, name=name, at_once=at_once, conn=connection)
+            head = batches.create(
+                id,
+                project_id=project.id,
+                config_version_id=project.config_version_id,
+                input_type=InputType.FILE_BATCH if whole else InputType.TEXT_BATCH,
+                by=by,
+                filename=filename[-200:] or None,
+                sha256=sha,
+                columns=as_json(listed.columns),
+            )
+            await self._rows(head, connection)
+            await self._fill(id, listed, project, researcher=researcher, by=by, conn=connection)
+            await self.app.batches.seal(id, expected=len(listed.items), conn=connection)
+            return id, True
+
+    async def _open(
+        self, listed: ItemList, project: Project, *, name: str, at_once: int | None, conn: object
+    ) -> BatchId:
+        options: dict[str, Any] = {} if at_once is None else {"at_once": at_once}
+        batch = await self.app.batches.open(
+            process_quote_request,
+            name=(name.strip() or project.name)[:200],
+            conn=conn,
+            route="/cotacoes/",
+            labels={"project": str(project.id)},
+            configuration={"config_version_id": project.config_version_id, "items": len(listed.items)},
+            **options,
+        )
+        return batch.id
+
+    async def _fill(
+        self, id: BatchId, listed: ItemList, project: Project, *, researcher: str | None, by: str, conn: object
+    ) -> None:
+        orders = [Ordered(text=each.text, code=each.code) for each in listed.items]
+        lines = iter(listed.items)
+        receipts = await self.app.batches.fill(
+            id, process_quote_request, orders, key=lambda _: str(next(lines).line), conn=conn
+        )
+        new = [
+            NewQuote(
+                job_id=receipt.id,
+                text=item.text,
+                code=item.code,
+                place=item.place or project.terms.get("place"),
+                unit=item.unit,
+                quantity=item.quantity,
+                index=index,
+            )
+            for index, (item, receipt) in enumerate(zip(listed.items, receipts, strict=True))
+        ]
+        rows = await self._rows(
+            requests.create(
+                new,
+                project_id=project.id,
+                config_version_id=project.config_version_id,
+                input_type=InputType.FILE_BATCH,
+                researcher=researcher or project.terms.get("researcher"),
+                by=by,
+                batch_id=id,
+            ),
+            conn,
+        )
+        quote_of = {index: quote for quote, index in rows}
+        await self._rows(batches.put_items(id, _items(listed, quote_of)), conn)
+
+    async def batches(
+        self, *, project_id: int | None = None, before: int | None = None, limit: int = 50
+    ) -> list[QuoteBatch]:
+        """The lists that were sent, newest first."""
+        return await self._rows(batches.page(project_id=project_id, before=before, limit=limit))
+
+    async def batch(self, id: int, *, conn: object = None) -> QuoteBatch:
+        """A list as it was sent."""
+        rows = await self._rows(batches.page(id=id), conn)
+        if not rows:
+            raise NotFound(f"There is no batch of quotes {id}.")
+        return rows[0]
+
+    async def items(
+        self, id: int, *, after: int = 0, only_problems: bool = False, limit: int = 1000
+    ) -> list[BatchItem]:
+        """What became of each row of a list, *after* a line for the next page."""
+        return await self._rows(batches.items(id, after=after, only_problems=only_problems, limit=limit))
+
+
+def _stored(terms: Terms) -> str:
+    return as_json(TypeAdapter(Terms).dump_python(terms, mode="json"))
+
+
+def _checked(text: str, code: str | None, *, image: bool) -> str:
+    text = " ".join(text.split())
+    if (not text and not image) or len(text) > LONGEST_TEXT or "\0" in text:
+        raise ConfigurationError(
+            f"An item is described in 1 to {LONGEST_TEXT:,} characters.", next="Say what it is in a few words."
+        )
+    if code is not None and (len(code) > LONGEST_CODE or "\0" in code):
+        raise ConfigurationError(f"A code has at most {LONGEST_CODE} characters.")
+    return text
+
+
+def _may_be_requoted(quote: Quote) -> None:
+    if quote.status not in ("ERROR", "CANCELLED"):
+        raise Conflict(
+            f"Quote {quote.id} is {quote.status}; only one that failed or was cancelled is quoted again.",
+            next="Ask for a new quote of the item.",
+        )
+
+
+def _takeable(listed: ItemList) -> None:
+    if not listed.items:
+        told = f" {len(listed.problems)} rows have a problem." if listed.problems else ""
+        raise ConfigurationError(f"The list has no items.{told}", next="Correct the rows, and send it again.")
+    if len(listed.items) > MOST_ITEMS:
+        raise ConfigurationError(f"The list has more than {MOST_ITEMS:,} items.", next="Send it in parts.")
+
+
+def _items(listed: ItemList, quote_of: Mapping[int | None, int]) -> Sequence[BatchItem]:
+    taken = [BatchItem(each.line, quote_of[index], None, None, None) for index, each in enumerate(listed.items)]
+    told = [BatchItem(each.line, None, each.reason, each.message, each.text) for each in listed.problems]
+    return taken + told

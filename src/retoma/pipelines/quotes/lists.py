@@ -1,0 +1,359 @@
+"""Lists of items in a file: which column is what, which encoding, and what is wrong with each row that is not taken.
+
+CSV in the encodings and with the separators that spreadsheets write, and XLSX. No row is lost: it is an item, or it has
+a problem with its line.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+import unicodedata
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal, InvalidOperation
+from pathlib import PurePath
+from typing import Any
+
+from retoma.errors import ConfigurationError
+
+MOST_ITEMS = 10_000
+MOST_BYTES = 10 << 20
+LONGEST_TEXT = 4_000
+LONGEST_CODE = 100
+LONGEST_CELL = 100_000
+
+_UNPACKED = 200 << 20
+_MOST_COLUMNS = 200
+_HEADER_WITHIN = 20  # rows above the table that may hold a title
+_ENCODINGS = ("utf-8-sig", "cp1252")
+_SEPARATORS = (";", ",", "\t", "|")
+_WORD = re.compile("[a-z0-9]+")
+_ZIP = b"PK\x03\x04"
+_OLD_EXCEL = b"\xd0\xcf\x11\xe0"
+_XLSX = "The spreadsheet"
+
+NAMES: Mapping[str, tuple[str, ...]] = {
+    "description": (
+        "descricao", "descricao do item", "descricao do bem", "descricao do material", "descricao do produto",
+        "descricao completa", "descricao detalhada", "descricao resumida", "descricao item", "desc", "item descricao",
+        "especificacao", "produto", "material", "bem", "nome", "nome do item", "nome do bem", "nome do produto",
+        "objeto", "denominacao", "discriminacao", "texto", "description", "item description", "name", "product", "text",
+    ),
+    "code": (
+        "codigo", "codigo do item", "codigo do bem", "codigo item", "cod", "cod item", "tombo", "tombamento",
+        "numero de tombo", "numero do patrimonio", "patrimonio", "num patrimonio", "n patrimonio", "plaqueta", "placa",
+        "id", "sku", "referencia", "ref", "matricula", "code", "item code", "asset", "asset number",
+    ),
+    "place": ("local", "localizacao", "local do bem", "setor", "unidade administrativa", "sala", "place", "location"),
+    "unit": ("unidade", "unidade de medida", "unid", "un", "um", "unit", "unit of measure"),
+    "quantity": ("quantidade", "qtd", "qtde", "quant", "quantity", "qty"),
+}  # fmt: skip
+"""What people call each column, without accents and in small letters. The first that fits is taken."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedItem:
+    """An item of a list, and the *line* it stands on, counted from 1 with the header."""
+
+    line: int
+    text: str
+    code: str | None = None
+    place: str | None = None
+    unit: str | None = None
+    quantity: Decimal | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """A row that was not taken; *reason* never changes."""
+
+    line: int
+    reason: str
+    message: str
+    text: str = ""
+    """What the row says, cut."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemList:
+    """What a file holds."""
+
+    items: list[ListedItem] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    columns: dict[str, str] = field(default_factory=dict)
+    """What each part was read from, as the file calls it."""
+    headers: list[str] = field(default_factory=list)
+    encoding: str | None = None
+    separator: str | None = None
+
+
+class ListRefused(ConfigurationError):
+    """A file that cannot be taken as a whole; *code* never changes. *headers* are those of its first row, where nobody
+    knows yet which of them is the description.
+    """
+
+    def __init__(self, code: str, message: str, *, next: str = "", headers: Sequence[str] = ()) -> None:
+        super().__init__(message, next=next)
+        self.code = code
+        self.headers = list(headers)
+
+
+def read_list(
+    content: bytes, *, filename: str = "", columns: Mapping[str, str] | None = None, most: int = MOST_ITEMS
+) -> ItemList:
+    """The items of a CSV or XLSX file. *columns* says which header is what, where people know better; one without
+    a letter or digit, such as "-", says that there is none.
+    """
+    if len(content) > MOST_BYTES:
+        raise ListRefused(
+            "list_too_large", f"The file has {len(content):,} bytes; at most {MOST_BYTES:,} are taken.",
+            next="Send it in parts.",
+        )  # fmt: skip
+    if not content.strip():
+        raise ListRefused("list_empty", "The file is empty.", next="Send a list with a column of descriptions.")
+    if content.startswith(_ZIP):
+        return _items(_xlsx_rows(content), columns, most=most)
+    if content.startswith(_OLD_EXCEL) or PurePath(filename).suffix.lower() in {".xls", ".xlsb"}:
+        raise ListRefused("list_old_format", "This is a workbook of an old format.", next="Save it as XLSX or CSV.")
+    if PurePath(filename).suffix.lower() in {".xlsx", ".xlsm"}:
+        raise ListRefused("list_damaged", f"{_XLSX} is damaged.", next="Open it, save it anew, and send that.")
+    text, encoding = _decoded(content)
+    separator = _separator(text)
+    return _items(_csv_rows(text, separator), columns, most=most, encoding=encoding, separator=separator)
+
+
+def read_text(text: str, *, most: int = MOST_ITEMS) -> ItemList:
+    """Items that are parted by semicolons or lines."""
+    found = ItemList()
+    for line, part in enumerate(re.split("[;\n]", text), 1):
+        if part.strip():
+            _add(found, line, {"description": part}, most=most)
+    return found
+
+
+# — rows —
+
+Row = tuple[int, list[str]]
+
+
+def _decoded(content: bytes) -> tuple[str, str]:
+    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
+        encodings: tuple[str, ...] = ("utf-16",)
+    else:
+        encodings = _ENCODINGS
+    for encoding in encodings:
+        try:
+            text = content.decode(encoding)
+        except UnicodeDecodeError:
+            continue
+        if "\0" not in text:
+            return text, encoding
+    # Every byte is a letter in Latin-1: a file with others than the usual ones is none of letters.
+    if b"\0" in content:
+        raise ListRefused("list_not_text", "This is neither CSV nor XLSX.", next="Save the list as CSV or XLSX.")
+    return content.decode("latin-1"), "latin-1"
+
+
+def _separator(text: str) -> str:
+    """The sign that parts columns: the one that gives most lines the same number of columns, more than one."""
+    lines = text.split("\n", 40)[:40]
+
+    def fit(sign: str) -> tuple[int, int]:
+        try:
+            rows = csv.reader(io.StringIO("\n".join(lines), newline=""), delimiter=sign)
+            counts = [len(row) for row in rows if any(row)]
+        except csv.Error:
+            return 0, 0
+        usual = max(set(counts), key=counts.count, default=1)
+        return (counts.count(usual), usual) if usual > 1 else (0, 0)
+
+    best = max(_SEPARATORS, key=fit)
+    return best if fit(best) > (0, 0) else ";"
+
+
+def _csv_rows(text: str, separator: str) -> Iterator[Row]:
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
+    line = 1
+    while True:
+        try:
+            row = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            raise ListRefused(
+                "list_damaged", f"Line {reader.line_num} cannot be read ({error}): a quotation mark may be open.",
+                next="Correct the line, and send the list again.",
+            ) from None  # fmt: skip
+        yield line, row
+        line = reader.line_num + 1
+
+
+def _xlsx_rows(content: bytes) -> Iterator[Row]:
+    _check_package(content)
+    try:
+        from openpyxl import load_workbook  # type: ignore[import-untyped]  # noqa: PLC0415 - an extra, and slow to load
+    except ModuleNotFoundError:
+        raise ConfigurationError(
+            "openpyxl is not installed, and spreadsheets need it.", next="pip install 'retoma[local]', or send CSV."
+        ) from None
+    try:
+        book = load_workbook(io.BytesIO(content), read_only=True, data_only=True, keep_links=False)
+        sheet = book.active or book.worksheets[0]
+        for line, row in enumerate(sheet.iter_rows(values_only=True, max_col=_MOST_COLUMNS), 1):
+            yield line, [_shown(each) for each in row]
+    except ListRefused:
+        raise
+    except Exception as error:
+        # The reader raises whatever it meets: a missing part, a number that is none, XML that ends too early.
+        raise ListRefused(
+            "list_damaged", f"{_XLSX} is damaged ({type(error).__name__}).",
+            next="Open it, save it anew, and send that.",
+        ) from error  # fmt: skip
+
+
+def _check_package(content: bytes) -> None:
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as package:
+            parts = package.infolist()
+    except (zipfile.BadZipFile, ValueError, NotImplementedError, OSError):
+        raise ListRefused(
+            "list_damaged", f"{_XLSX} is damaged.", next="Open it, save it anew, and send that."
+        ) from None
+    names = {each.filename.lower() for each in parts}
+    if any(name.endswith("vbaproject.bin") for name in names):
+        raise ListRefused("list_has_macros", f"{_XLSX} has macros.", next="Save it as XLSX without macros.")
+    if "[content_types].xml" not in names or not any(name.startswith("xl/") for name in names):
+        raise ListRefused("list_not_text", "This is a ZIP and no spreadsheet.", next="Save the list as CSV or XLSX.")
+    if sum(each.file_size for each in parts) > _UNPACKED:
+        raise ListRefused(
+            "list_too_large", f"{_XLSX} unpacks to more than {_UNPACKED:,} bytes.", next="Send it in parts."
+        )
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))  # a code that the spreadsheet took for a number
+    return str(value)
+
+
+# — items —
+
+
+def _items(
+    rows: Iterable[Row],
+    columns: Mapping[str, str] | None,
+    *,
+    most: int,
+    encoding: str | None = None,
+    separator: str | None = None,
+) -> ItemList:
+    above: list[Row] = []
+    found: ItemList | None = None
+    places: dict[str, int] = {}
+    for line, row in rows:
+        if found is not None:
+            _take(found, line, row, places, most=most)
+            continue
+        above.append((line, row))
+        places = _places(row, columns)
+        if "description" in places:
+            told = {part: row[place].strip() for part, place in places.items()}
+            headers = [each.strip() for each in row]
+            found = ItemList(columns=told, headers=headers, encoding=encoding, separator=separator)
+        elif len(above) >= _HEADER_WITHIN:
+            break
+    if found is None:
+        raise _without_header(above, columns)
+    return found
+
+
+def _without_header(above: Sequence[Row], columns: Mapping[str, str] | None) -> ListRefused:
+    first = next((row for _, row in above if any(each.strip() for each in row)), [])
+    seen = ", ".join(repr(each.strip()[:40]) for each in first[:10] if each.strip()) or "nothing"
+    wanted = repr(columns["description"]) if columns and "description" in columns else "one such as 'Descrição'"
+    return ListRefused(
+        "list_without_descriptions", f"No column holds descriptions: {wanted} was looked for, and the first row has "
+        f"{seen}.", next="Name the column of descriptions, and send the list again.",
+        headers=[each.strip()[:200] for each in first if each.strip()],
+    )  # fmt: skip
+
+
+def _places(row: Sequence[str], columns: Mapping[str, str] | None) -> dict[str, int]:
+    """Where each part stands in a row of headers."""
+    headers = [_plain(each) for each in row]
+    places: dict[str, int] = {}
+    for part, names in NAMES.items():
+        wanted = (_plain(columns[part]),) if columns and part in columns else names
+        place = next((headers.index(name) for name in wanted if name and name in headers), None)
+        if place is not None and place not in places.values():
+            places[part] = place
+    return places
+
+
+def _plain(text: str) -> str:
+    bare = unicodedata.normalize("NFKD", text[:200]).encode("ascii", "ignore").decode().lower()
+    return " ".join(_WORD.findall(bare))
+
+
+def _take(found: ItemList, line: int, row: Sequence[str], places: Mapping[str, int], *, most: int) -> None:
+    if not any(each.strip() for each in row):
+        return  # nothing stands there
+    given = {part: row[place] for part, place in places.items() if place < len(row)}
+    _add(found, line, given, most=most, said=" | ".join(each.strip() for each in row if each.strip()))
+
+
+def _add(found: ItemList, line: int, given: Mapping[str, str], *, most: int, said: str = "") -> None:
+    text = " ".join(given.get("description", "").split())
+    code = given.get("code", "").strip() or None
+    quantity, wrong = _quantity(given.get("quantity", ""))
+    problem = None
+    if not text:
+        problem = ("description_missing", "The row has no description.")
+    elif "\0" in text or (code and "\0" in code):
+        problem = ("not_text", "The row holds signs that are no text.")
+    elif len(text) > LONGEST_TEXT:
+        problem = ("description_too_long", f"The description has {len(text):,} characters; {LONGEST_TEXT:,} are taken.")
+    elif code and len(code) > LONGEST_CODE:
+        problem = ("code_too_long", f"The code has {len(code):,} characters; {LONGEST_CODE} are taken.")
+    elif wrong:
+        problem = ("quantity_unreadable", f"{wrong[:40]!r} is no quantity.")
+    if problem:
+        found.problems.append(
+            Problem(line=line, reason=problem[0], message=problem[1], text=(said or text)[:200].replace("\0", ""))
+        )
+        return
+    if len(found.items) >= most:
+        raise ListRefused(
+            "list_too_long", f"The list has more than {most:,} items.", next="Send it in parts."
+        )  # fmt: skip
+    found.items.append(
+        ListedItem(
+            line=line,
+            text=text,
+            code=code,
+            place=given.get("place", "").strip()[:200] or None,
+            unit=given.get("unit", "").strip()[:50] or None,
+            quantity=quantity,
+        )
+    )
+
+
+def _quantity(said: str) -> tuple[Decimal | None, str | None]:
+    """How many, and what it said when that is no number. "1.234,5" and "1234.5" are the same."""
+    said = said.strip()
+    if not said:
+        return None, None
+    number = said.replace(" ", "")
+    if "," in number:
+        number = number.replace(".", "").replace(",", ".")
+    try:
+        found = Decimal(number)
+    except InvalidOperation:
+        return None, said
+    ok = found.is_finite() and 0 < found < 10**9
+    return (found, None) if ok else (None, said)

@@ -1,0 +1,10 @@
+drop table quotes.closed_reports;
+drop function quotes.a_closed_report_stays();
+drop table quotes.reviews;
+drop table quotes.price_bank;
+drop table quotes.quote_sources;
+drop table quotes.batch_items;
+drop table quotes.quote_requests;
+drop table quotes.batch_quote_jobs;
+drop table quotes.configurations;
+drop table quotes.projects;

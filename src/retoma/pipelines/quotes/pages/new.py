@@ -1,0 +1,174 @@
+"""A new quote of one item; or a list, looked at before it is begun."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+
+from retoma.errors import ConfigurationError, Conflict, NotFound
+from retoma.model.ids import BatchId
+from retoma.pipelines.quotes.library import Quotes
+from retoma.pipelines.quotes.lists import (
+    LONGEST_CODE,
+    LONGEST_TEXT,
+    MOST_BYTES,
+    MOST_ITEMS,
+    NAMES,
+    ItemList,
+    ListRefused,
+)
+from retoma.pipelines.quotes.pages.carried import COLUMN, Carried, carried
+from retoma.pipelines.quotes.pages.context import LARGEST_FORM, Library, done, led, shown
+from retoma.web.http.auth import Here, needs
+from retoma.web.http.quotas import quotas_of, submitted
+from retoma.web.pages.forms import fields_of
+from retoma.web.pages.route import PageRoute
+
+router = APIRouter(route_class=PageRoute)
+
+_SEEN = 15
+_PROBLEMS = 50
+_UNFIT = 422
+_LONGEST_PLACE = 200
+
+
+@router.get("/")
+@needs("read", limited=True)
+async def show_new_quote(library: Library, request: Request) -> Response:
+    """The form of one item, and that of a list."""
+    return await _form(library, request)
+
+
+@router.post("/itens")
+@needs("submit", limited=True, streamed=True)
+async def create_quote(library: Library, visit: Here, request: Request) -> Response:
+    """A quote of one item; a worker does it."""
+    said = await fields_of(request, largest=LARGEST_FORM)
+    place, researcher = (said.get(name, "").strip()[:_LONGEST_PLACE] or None for name in ("place", "researcher"))
+    code = said.get("code", "").strip() or None
+    try:
+        project = _project(said)
+        await quotas_of(request).make_room(visit, 1)
+        id = await done(
+            visit,
+            lambda conn: library.create(
+                said.get("text", ""),
+                code=code,
+                place=place,
+                researcher=researcher,
+                project_id=project,
+                by=visit.caller,
+                conn=conn,
+            ),
+            new=True,
+        )
+    except (ConfigurationError, NotFound):
+        return await _form(library, request, given=said, status=_UNFIT)
+    await submitted(request, "job", [(await library.quote(id)).job_id])
+    return led(request, f"/itens/{id}")
+
+
+def _project(said: dict[str, str]) -> int | None:
+    told = said.get("project", "")
+    if told and not (told.isascii() and told.isdecimal() and len(told) < 19):  # noqa: PLR2004 - what a bigint holds
+        raise ConfigurationError("A project is told by its number.")
+    return int(told) if told else None
+
+
+async def _form(
+    library: Quotes,
+    request: Request,
+    *,
+    given: dict[str, str] | None = None,
+    refused: str = "",
+    status: int = 200,
+) -> Response:
+    return await shown(
+        request,
+        library,
+        "new",
+        "new",
+        status=status,
+        given=given or {},
+        wrong=given is not None,
+        refused=refused,
+        projects=await library.projects(),
+        longest=LONGEST_TEXT,
+        longest_code=LONGEST_CODE,
+        most=MOST_ITEMS,
+        megabytes=MOST_BYTES >> 20,
+    )
+
+
+# — lists —
+
+
+@router.post("/listas/previa")
+@needs("submit", limited=True, streamed=True)
+async def preview_list(library: Library, request: Request) -> Response:
+    """What a list holds, before anything is begun; nothing is kept."""
+    try:
+        sent = await carried(request)
+    except ListRefused as error:
+        return await _form(library, request, refused=error.code, status=_UNFIT)
+    return await _preview(library, request, sent)
+
+
+@router.post("/listas")
+@needs("submit", limited=True, streamed=True)
+async def start_list(library: Library, visit: Here, request: Request) -> Response:
+    """Begin a list; sent twice, it is the same batch."""
+    try:
+        sent = await carried(request)
+    except ListRefused as error:
+        return await _form(library, request, refused=error.code, status=_UNFIT)
+
+    async def begin(conn: object) -> BatchId:
+        id, _ = await library.create_batch(
+            sent.content,
+            name=sent.said.get("name", ""),
+            filename=sent.filename,
+            columns=sent.columns,
+            project_id=_project(sent.said),
+            researcher=sent.said.get("researcher", "").strip()[:_LONGEST_PLACE] or None,
+            by=visit.caller,
+            conn=conn,
+        )
+        return id
+
+    try:
+        await quotas_of(request).make_room(visit, len((await sent.read()).items))
+        id = await done(visit, begin, new=True)
+    except ListRefused:
+        return await _preview(library, request, sent)
+    except (ConfigurationError, Conflict, NotFound):
+        return await _preview(library, request, sent, wrong=True)
+    await submitted(request, "batch", [id])
+    return led(request, f"/listas/{id}")
+
+
+async def _preview(library: Quotes, request: Request, sent: Carried, *, wrong: bool = False) -> Response:
+    listed, refused = ItemList(), None
+    try:
+        listed = await sent.read()
+    except ListRefused as error:
+        if not error.headers:
+            return await _form(library, request, refused=error.code, status=_UNFIT)
+        refused = error
+    headers = [each for each in (refused.headers if refused else listed.headers) if each]
+    values: dict[str, Any] = {
+        "sent": sent,
+        "listed": listed,
+        "refused": refused.code if refused else "",
+        "wrong": wrong,
+        "column_names": list(dict.fromkeys(headers)),
+        "item_parts": list(NAMES),
+        "column": COLUMN,
+        "chosen": (sent.columns or {}) if refused else listed.columns,
+        "seen": _SEEN,
+        "problems": listed.problems[:_PROBLEMS],
+        "projects": await library.projects(),
+    }
+    bad = wrong or refused is not None
+    return await shown(request, library, "preview", "new", status=_UNFIT if bad else 200, **values)

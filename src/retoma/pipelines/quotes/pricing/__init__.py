@@ -1,0 +1,1 @@
+"""Prices and their evidence: sources, pages, figures, reports. Nothing here knows jobs or tables."""

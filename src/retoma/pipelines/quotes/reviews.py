@@ -1,0 +1,56 @@
+"""Decisions of people, and closed reports, as queries."""
+
+from __future__ import annotations
+
+from retoma.pipelines.quotes.model import ClosedReport, Review
+from retoma.store.query import Query, load
+
+SQL = load("retoma.pipelines.quotes.queries", "reviews.sql")
+
+
+def put(
+    quote_id: int, action: str, *, reason: str, by: str, was: str, after: str, source_id: int | None = None
+) -> Query[int]:
+    params = {
+        "quote_id": quote_id,
+        "source_id": source_id,
+        "action": action,
+        "reason": reason,
+        "by": by,
+        "was": was,
+        "after": after,
+    }
+    return Query(SQL["put"], int, params)
+
+
+def page(quote_id: int) -> Query[Review]:
+    return Query(SQL["page"], Review, {"quote_id": quote_id})
+
+
+def close(
+    *,
+    content: str,
+    sha256: str,
+    by: str,
+    quote_id: int | None = None,
+    batch_id: int | None = None,
+    pdf_blob: str | None = None,
+    xlsx_blob: str | None = None,
+) -> Query[int]:
+    params = {
+        "quote_id": quote_id,
+        "batch_id": batch_id,
+        "content": content,
+        "sha256": sha256,
+        "pdf_blob": pdf_blob,
+        "xlsx_blob": xlsx_blob,
+        "by": by,
+    }
+    return Query(SQL["close"], int, params)
+
+
+def closed(
+    *, id: int | None = None, quote_id: int | None = None, batch_id: int | None = None, sha256: str | None = None
+) -> Query[ClosedReport]:
+    params = {"id": id, "quote_id": quote_id, "batch_id": batch_id, "sha256": sha256}
+    return Query(SQL["closed"], ClosedReport, params)

@@ -1,0 +1,162 @@
+"""Vehicles: the price bank of the house, then the FIPE table; whoever is in neither is searched for in shops."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from retoma.app.fetch import fetch
+from retoma.pipelines.quotes import bank, sources
+from retoma.pipelines.quotes.choosing import price_refusal
+from retoma.pipelines.quotes.extraction import keep
+from retoma.pipelines.quotes.model import BankVehicle
+from retoma.pipelines.quotes.ports import (
+    Analysis,
+    Evidence,
+    FipeWanted,
+    Market,
+    Method,
+    Offer,
+    PriceSource,
+    SourceKind,
+)
+from retoma.pipelines.quotes.pricing.domains import domain_of
+from retoma.pipelines.quotes.progress import Connection, Working
+from retoma.pipelines.quotes.sources import Tested
+from retoma.pipelines.quotes.stages import ProcessingCheckpoint
+
+_SECONDS = 60.0
+
+
+async def priced(quote: Working, market: Market, analysis: Analysis) -> Tested | None:
+    """The price of a vehicle, saved as the quote's only source; None when nobody knows one."""
+    wanted = analysis.fipe_api or FipeWanted(marca=analysis.marca, modelo=analysis.modelo)
+    await quote.reach(ProcessingCheckpoint.FIPE_SEARCH, "checking_price_bank")
+    known = await quote.run.transact("bank", _known, wanted, quote.terms.vehicle_validity_months)
+    if known is not None and quote.terms.use_price_bank:
+        await quote.note("using_cached_price", codigo_fipe=known.codigo_fipe)
+        found = _from_bank(known)
+        await quote.run.transact("vehicle", _saved, quote.id, found, None)
+        return found
+    for source in market.sources:
+        query = source.query_for(analysis) if source.kind is SourceKind.TABLE else None
+        if query is None:
+            continue
+        await quote.note("searching_fipe", query=query)
+        answer = await quote.run.search(f"search/{source.provider}", source, query, limit=10, timeout=_SECONDS)
+        offer = _best(source.read(answer), wanted, quote)
+        if offer is None:
+            return None
+        evidence = await quote.run.step(
+            f"evidence/{source.provider}", keep, market.pages, answer.raw, f"{source.provider}:{query}"
+        )
+        await quote.note("processing_fipe_result", title=offer.title)
+        found = _from_table(offer, source, evidence)
+        await quote.run.transact("vehicle", _saved, quote.id, found, wanted.vehicle_type)
+        return found
+    return None
+
+
+def _best(offers: Sequence[Offer], wanted: FipeWanted, quote: Working) -> Offer | None:
+    """The first of the right year and code whose price can be one."""
+    for offer in offers:
+        year = offer.detail.get("ano")
+        code = offer.detail.get("codigo_fipe")
+        if wanted.ano is not None and year is not None and year != str(wanted.ano):
+            continue
+        if wanted.codigo_fipe is not None and code is not None and code != wanted.codigo_fipe:
+            continue
+        if price_refusal(offer.price, offer.currency, quote.terms) is None and offer.refused is None:
+            return offer
+    return None
+
+
+def _from_bank(known: BankVehicle) -> Tested:
+    # The evidence is that of the day on which the price was looked up.
+    evidence = (
+        Evidence(
+            url=f"bank:{known.id}",
+            sha256=known.evidence_sha256,
+            blob=known.evidence_blob,
+            captured_at=known.updated_at,
+            kind="application/json",
+        )
+        if known.evidence_blob and known.evidence_sha256
+        else None
+    )
+    return Tested(
+        key=f"bank/{known.codigo_fipe}/{known.ano}",
+        kind=str(SourceKind.BANK),
+        provider="bank",
+        title=f"{known.marca} {known.modelo} {known.ano} {known.combustivel or ''}".strip(),
+        listed_price=known.price,
+        price=known.price,
+        dated=known.updated_at,
+        method=str(Method.PRICE_BANK),
+        evidence=evidence,
+        detail={
+            "codigo_fipe": known.codigo_fipe,
+            "ano": str(known.ano),
+            "mes_referencia": known.reference_month or "",
+        },
+    )
+
+
+def _from_table(offer: Offer, source: PriceSource, evidence: Evidence) -> Tested:
+    return Tested(
+        key=offer.key,
+        kind=str(offer.kind),
+        provider=offer.source,
+        title=offer.title,
+        seller=offer.seller,
+        url=offer.url,
+        domain=offer.domain or domain_of(offer.url or "") or None,
+        listed_price=offer.price,
+        price=offer.price,
+        currency=offer.currency,
+        dated=offer.dated,
+        method=str(source.method),
+        evidence=evidence,
+        detail=dict(offer.detail),
+    )
+
+
+async def _known(connection: Connection, wanted: FipeWanted, months: int) -> BankVehicle | None:
+    words = bank.words_of(wanted.marca, wanted.modelo)
+    query = bank.find(
+        ano=wanted.ano,
+        codigo_fipe=wanted.codigo_fipe,
+        words=words if wanted.marca and wanted.modelo else [],
+        combustivel=wanted.combustivel,
+        months=months,
+    )
+    rows = await fetch(connection, query)
+    return rows[0] if rows else None
+
+
+async def _saved(connection: Connection, id: int, found: Tested, vehicle_type: str | None) -> int:
+    """The source of the quote, and the bank's own row where it is new there."""
+    await fetch(connection, sources.save(id, found))
+    row = _bank_row(found)
+    if vehicle_type is not None and row is not None:
+        await fetch(connection, bank.put(**row, vehicle_type=vehicle_type, quote_id=id))
+    return id
+
+
+def _bank_row(found: Tested) -> dict[str, Any] | None:
+    told = found.detail
+    if found.price is None or not all(told.get(each) for each in ("codigo_fipe", "ano", "marca", "modelo")):
+        return None
+    if not told["ano"].isdecimal():
+        return None
+    return {
+        "codigo_fipe": told["codigo_fipe"],
+        "ano": int(told["ano"]),
+        "marca": told["marca"],
+        "modelo": told["modelo"],
+        "combustivel": told.get("combustivel") or None,
+        "price": found.price,
+        "reference_month": told.get("mes_referencia") or None,
+        "evidence_blob": found.evidence.blob if found.evidence else None,
+        "evidence_sha256": found.evidence.sha256 if found.evidence else None,
+    }

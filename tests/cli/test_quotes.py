@@ -1,0 +1,104 @@
+"""retoma quotes: a list, the prices of its items, and each row that was not taken."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from decimal import Decimal
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from .conftest import Command
+
+# Several processes start here, and the machine may be busy.
+pytestmark = pytest.mark.timeout(300)
+
+PROGRAM = f"{Path(__file__).parent / 'quotes_program.py'}:app"
+
+
+@pytest.fixture
+def environment(database_url: str, tmp_path: Path) -> dict[str, str]:
+    return {"DATABASE_URL": database_url, "QUOTES_BILL": str(tmp_path / "bill.log"), "RETOMA_HEARTBEAT_SECONDS": "0.5"}
+
+
+def finish(command: Command, *args: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """The command to its end, however busy the machine is."""
+    process = command.start(*args, **variables)
+    out, err = process.communicate(timeout=220)
+    return subprocess.CompletedProcess(args, process.returncode, out, err)
+
+
+def test_a_list_is_priced_here_and_a_bad_row_is_told_with_its_line(
+    command: Command, environment: dict[str, str], tmp_path: Path
+) -> None:
+    file = tmp_path / "lista.csv"
+    file.write_text("codigo;descricao\n1;Mesa\n2;\n3;Fiat Uno Mille 2012\n", encoding="cp1252")
+
+    done = finish(command, "quotes", "run", str(file), "--app", PROGRAM, **environment)
+    shown = finish(command, "quotes", "show", "1", "--app", PROGRAM, **environment)
+    listed = finish(command, "quotes", "show", "--app", PROGRAM, **environment)
+
+    assert done.returncode == 8, done.stderr
+    assert "line 3: The row has no description." in done.stderr
+    assert "104.67" in done.stdout
+    assert "21345.00" in done.stdout
+    assert shown.returncode == 0, shown.stderr
+    assert "a.com.br" in shown.stdout
+    assert "Stage COMPLETED, 100 %, attempt 1." in shown.stderr
+    assert listed.stdout.count("DONE") == 2
+
+
+def test_a_list_that_is_left_to_workers_is_one_batch_when_it_is_sent_again(
+    command: Command, environment: dict[str, str], tmp_path: Path, psql: psycopg.Connection
+) -> None:
+    file = tmp_path / "lista.csv"
+    file.write_text("descricao\nMesa\nCadeira\n")
+    words = ("quotes", "run", str(file), "--project", "Reavaliação", "--detach", "--app", PROGRAM)
+
+    first, second = finish(command, *words, **environment), finish(command, *words, **environment)
+
+    assert (first.returncode, second.returncode) == (0, 0), first.stderr + second.stderr
+    assert first.stdout == second.stdout == "1\n"
+    assert "goes on: 0 %" in second.stderr
+    assert psql.execute("select count(*) from quotes.quote_requests").fetchone() == (2,)
+
+
+def test_a_file_that_is_no_list_is_refused_and_leaves_nothing(
+    command: Command, environment: dict[str, str], tmp_path: Path, psql: psycopg.Connection
+) -> None:
+    file = tmp_path / "lista.csv"
+    file.write_text("a;b\n1;2\n")
+
+    done = finish(command, "quotes", "run", str(file), "--app", PROGRAM, **environment)
+
+    assert done.returncode == 2, done.stderr
+    assert "No column holds descriptions" in done.stderr
+    assert psql.execute("select count(*) from quotes.quote_requests").fetchone() == (0,)
+
+
+def test_the_ready_app_prices_a_list_without_a_key_and_its_report_is_verified_to_the_cent(
+    command: Command, environment: dict[str, str], tmp_path: Path
+) -> None:
+    file = tmp_path / "lista.csv"
+    file.write_text("descricao\nEstante de aço 6 prateleiras\n", encoding="utf-8")
+
+    environment |= {"RETOMA_HOME": str(tmp_path / "home"), "RETOMA_BROWSER": "none"}
+
+    done = finish(command, "quotes", "run", str(file), **environment)
+    pdf, told = tmp_path / "r.pdf", tmp_path / "r.json"
+    closed = finish(command, "quotes", "export", "--quote", "1", "--to", str(pdf), "--close", **environment)
+    finish(command, "quotes", "export", "--quote", "1", "--to", str(told), **environment)
+    holds = finish(command, "quotes", "verify", str(pdf), **environment)
+    content = json.loads(told.read_text())
+    content["reports"][0]["result"] = str(Decimal(content["reports"][0]["result"]) + Decimal("0.01"))
+    told.write_text(json.dumps(content))
+    breaks = finish(command, "quotes", "verify", str(told), **environment)
+
+    assert done.returncode == 0, done.stderr
+    assert "are invented" in done.stderr
+    assert "DONE" in done.stdout
+    assert closed.returncode == 0, closed.stderr
+    assert holds.returncode == 0, holds.stdout + holds.stderr
+    assert (breaks.returncode, "reports[1].result" in breaks.stdout) == (8, True), breaks.stdout
