@@ -104,7 +104,7 @@ class Evidence:
 
 
 class Verdict(StrEnum):
-    """Why a batch progresses or does not."""
+    """Why a batch moves, or does not."""
 
     MOVING = "moving"
     """Jobs end."""

@@ -37,7 +37,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Audited:
-    """An audited action or refusal. *times*: how often, when equal entries were counted together."""
+    """Something that somebody did, or was refused. *times*: how often, when many alike were counted together."""
 
     id: int
     at: datetime
