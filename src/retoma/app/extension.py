@@ -98,7 +98,7 @@ class Extension:
 
     def branch(self) -> Branch | None:
         """The chain of revisions of its tables."""
-        from retoma.postgres.migrate import Branch  # noqa: PLC0415 - a driver comes with it
+        from retoma.postgres.migrate import Branch  # noqa: PLC0415 - it imports a driver
 
         return None if self.migrations is None else Branch(self.name, self.schema, self.migrations)
 
@@ -153,7 +153,7 @@ def unique(extensions: Iterable[Extension]) -> list[Extension]:
 def _must_be_extension(given: object) -> None:
     if isinstance(given, Extension):
         return
-    from retoma.run.pipeline import Pipeline  # noqa: PLC0415 - a driver comes with it
+    from retoma.run.pipeline import Pipeline  # noqa: PLC0415 - it imports a driver
 
     if isinstance(given, Pipeline):
         raise ConfigurationError(

@@ -140,7 +140,7 @@ class Caller:
         if found.here and found.asked and not self._opening[key] and key not in self._under_way.values():
             await self._writer.take_back(found.asked)
         else:
-            await asyncio.sleep(random.uniform(0.1, 0.3))  # noqa: S311 - not all at once
+            await asyncio.sleep(random.uniform(0.1, 0.3))  # noqa: S311 - jitter
 
     # — the request —
 

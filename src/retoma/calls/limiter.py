@@ -261,4 +261,4 @@ async def _sit_out(name: str, seconds: float) -> None:
     """Sleep here when the wait is short; otherwise suspend the job, which then waits in its queue."""
     if seconds > _LONGEST_WAIT:
         raise Suspend("postponed", delay=seconds * random.uniform(1.0, 1.1), reason=f"limited: {name}")  # noqa: S311
-    await asyncio.sleep(seconds * random.uniform(1.0, 1.5))  # noqa: S311 - not all at once
+    await asyncio.sleep(seconds * random.uniform(1.0, 1.5))  # noqa: S311 - jitter

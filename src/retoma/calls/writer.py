@@ -173,7 +173,7 @@ class CallWriter:
         limits = sorted({limit for _, limit in piece})
         try:
             rows = await self._database.persist(calls.answer([settled for settled, _ in piece], limits=limits))
-        except Exception as error:  # noqa: BLE001 - told to who waits for it
+        except Exception as error:  # noqa: BLE001 - passed on to the caller that waits for it
             if len(piece) == 1:
                 return {piece[0][0].id: error}
             found: dict[int, Exception | None] = {}

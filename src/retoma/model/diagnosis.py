@@ -61,7 +61,7 @@ def judge(seen: Evidence) -> Verdict:
     return verdict
 
 
-def _judged(seen: Evidence) -> Verdict:  # noqa: PLR0911 - one question after the other
+def _judged(seen: Evidence) -> Verdict:  # noqa: PLR0911 - one check after the other
     if ended := _ENDED.get(seen.state):
         return ended
     if seen.state == "paused":
@@ -90,7 +90,7 @@ def _paused(seen: Evidence) -> Verdict:
     return Verdict.REFUSED if (seen.reason or "").startswith(_REFUSED) else Verdict.PAUSED
 
 
-def _silent(seen: Evidence, *, resting: bool) -> Verdict:  # noqa: PLR0911 - one question after the other
+def _silent(seen: Evidence, *, resting: bool) -> Verdict:  # noqa: PLR0911 - one check after the other
     """The verdict when workers serve the batch, it has work, and nothing progressed for longer than it allows."""
     if seen.orphaned and seen.orphaned == seen.running:
         return Verdict.WORKER_LOST

@@ -73,7 +73,7 @@ class GroupCommit(Generic[T]):
                 self._group = self._next_group()
                 try:
                     again = await self._write(self._group)
-                except Exception as error:  # noqa: BLE001 - whatever it is, what was to be written must not be lost
+                except Exception as error:  # noqa: BLE001 - whatever it is, nothing queued may be lost
                     await self._failed(error)
                 else:
                     self._waiting.extendleft(reversed(again or ()))

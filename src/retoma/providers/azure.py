@@ -52,6 +52,6 @@ def azure_reply(response: Any) -> Reply:
     """A response of azure.core as a Reply."""
     try:
         body = response.text()
-    except Exception:  # noqa: BLE001 - a body that was not or cannot be read says nothing, and the status still does
+    except Exception:  # noqa: BLE001 - without a readable body the status still tells
         body = ""
     return Reply.of(response.status_code, response.headers, body)

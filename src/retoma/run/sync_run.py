@@ -80,7 +80,7 @@ class SyncRun(Named):
                 answers.append(self.step(step, function, value))
             except LeaseLost:
                 raise
-            except Exception as error:  # noqa: BLE001 - told below, when the siblings are saved
+            except Exception as error:  # noqa: BLE001 - raised below, when the other steps are saved
                 failures.append((step, error))
         if failures:
             raise group_of(name, failures)

@@ -41,7 +41,7 @@ def emit(event: Event) -> None:
     for listener in tuple(_listeners):  # a listener may be removed meanwhile
         try:
             listener(event)
-        except Exception:  # noqa: BLE001 - whatever it is, the work goes on
+        except Exception:  # noqa: BLE001 - whatever it is, the work continues
             _complain(listener)
 
 

@@ -140,7 +140,7 @@ class Codec(Generic[T]):
         except ValidationError as error:
             first = error.errors(include_url=False, include_context=False, include_input=False)[0]
             place, reason = _short(".".join(str(part) for part in first["loc"])), _short(first["msg"])
-        except Exception as error:  # noqa: BLE001 - a constructor may raise anything, and its words may hold the value
+        except Exception as error:  # noqa: BLE001 - a constructor may raise anything, and its message may contain the value
             place, reason = "", f"its constructor raised {type(error).__name__}"
         raise Misfit(_named(self.annotation), place, reason)
 

@@ -137,7 +137,7 @@ def describe(error: BaseException) -> str:
     """*error* as text that can be stored: the message and the last frames of the traceback."""
     try:
         head = f"{type(error).__name__}: {error}"
-    except Exception:  # noqa: BLE001 - its own words may fail, too
+    except Exception:  # noqa: BLE001 - its __str__ may raise, too
         head = type(error).__name__
     lines = "".join(traceback.format_exception(type(error), error, _users_frames(error))).strip()
     return _bounded(f"{head}\n\n{lines[-_LONGEST_ERROR:]}" if error.__traceback__ else head)

@@ -70,7 +70,7 @@ async def _obey(executor: Executor, control: asyncio.StreamReader) -> None:
                     executor.stop(now=now)
                 case {"settle": True}:
                     executor.settle()
-    except Exception as error:  # noqa: BLE001 - who cannot hear an order must not go on
+    except Exception as error:  # noqa: BLE001 - an executor that cannot read orders must not continue
         _end_at_once(error)
     # The pipe is closed: the supervisor has ended, and nothing sends heartbeats for these jobs any more.
     os._exit(1)

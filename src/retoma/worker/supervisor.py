@@ -186,7 +186,7 @@ class Worker:
             began = time.monotonic()
             await self._one_life()
             pause = 0.0 if time.monotonic() - began > _LONGEST_PAUSE else min(_LONGEST_PAUSE, 2 * pause + 0.1)
-            if pause > 0.1:  # noqa: PLR2004 - the first death is mended at once
+            if pause > 0.1:  # noqa: PLR2004 - the first restart has no pause
                 await self._rest(pause)
 
     async def _keep_apart(self) -> None:

@@ -125,7 +125,7 @@ class Watchdog:
     async def _do(self, name: str, duty: Callable[[], Awaitable[None]]) -> None:
         try:
             await duty()
-        except Exception as error:  # noqa: BLE001 - the next one may succeed, or another's
+        except Exception as error:  # noqa: BLE001 - the next round may succeed, here or on another worker
             if isinstance(error, UNAVAILABLE):
                 self._database().outages.tell(name, error)
             else:
@@ -134,7 +134,7 @@ class Watchdog:
                 self._failed_at[name] = asyncio.get_running_loop().time()
                 try:
                     await self._database().all(duties.leave(name, taken_by=self._name))
-                except Exception as again:  # noqa: BLE001 - then it is due when its time comes
+                except Exception as again:  # noqa: BLE001 - then it is due at its next interval
                     self._database().outages.tell(name, again)
 
     # — duties —
@@ -226,7 +226,7 @@ async def every(
         except UNAVAILABLE as error:
             failures += 1
             outages.tell(name, error)
-        except Exception as error:  # noqa: BLE001 - a heart that has stopped for good is worse than any error
+        except Exception as error:  # noqa: BLE001 - a loop that has ended for good is worse than any error
             failures += 1
             _tell_failure(name, error)
         with suppress(TimeoutError):
