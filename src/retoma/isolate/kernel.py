@@ -73,7 +73,7 @@ def leave_network() -> None:
 
 
 def drop_capabilities() -> None:
-    """Give up every capability, including those that a setuid program would get."""
+    """Give up every capability, including those that a program run by root would get."""
     with suppress(OSError):  # none left to drop, or not permitted
         for each in range(64):
             prctl(_DROP_BOUND, each)

@@ -131,7 +131,7 @@ class Pool:
 def settle(call: Call, cell: Cell) -> None:
     try:
         value = cell.run(call)
-    except BaseException as error:  # noqa: BLE001  # it belongs to whoever waits for the call
+    except BaseException as error:  # noqa: BLE001  # it belongs to the caller that waits
         with suppress(InvalidStateError):  # abandoned meanwhile
             call.future.set_exception(error)
     else:

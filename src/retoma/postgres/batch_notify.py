@@ -1,7 +1,7 @@
 """Hints that something happened to a batch, for its followers. A hint may be lost without harm,
 because followers also poll.
 
-Hints are sent after the commit, in a separate transaction and at most every few milliseconds. A notification
+Hints are sent after the commit, in a separate transaction and at bounded intervals. A notification
 takes a lock that every other notifying transaction of the server needs; inside the statement that ends jobs it
 would be held across the write to disk. Every listener holds an advisory lock in shared mode, so that nothing is
 sent when nobody listens.

@@ -1,6 +1,6 @@
 """The least of an HTTP server, in a process of its own on this machine, that misbehaves when it is told to.
 
-Fake providers stand on it: they say what a good answer is, and whoever tests says what goes wrong with it.
+Fake providers are built on it: they define the good answer, and the test defines what goes wrong with it.
 """
 
 from __future__ import annotations
