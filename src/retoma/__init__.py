@@ -52,8 +52,8 @@ __all__ = [
     "pipeline",
 ]
 
-# A name is imported when it is first used: a command's help, or the child of an isolated function, does not wait for a
-# driver that it will not use.
+# A name is imported on first use: a command's help, or the child of an isolated function, does not load a driver
+# that it does not use.
 _MODULES = {
     "app.retoma": ("Retoma",),
     "errors": ("RetomaError",),

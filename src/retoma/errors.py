@@ -43,7 +43,7 @@ from collections.abc import Sequence
 
 
 class RetomaError(Exception):
-    """The root of the tree; *next* is what the reader can do about it."""
+    """The root of the tree; *next* says what the reader can do."""
 
     exit_code = 1
 
@@ -81,7 +81,7 @@ class DatabaseError(RetomaError):
 
 
 class DatabaseUnreachable(DatabaseError):
-    """Nobody answers, or the answer was no."""
+    """No answer, or a refused connection."""
 
 
 class DatabaseTooOld(DatabaseError):
@@ -137,15 +137,15 @@ class KeyTaken(Conflict):
 
 
 class Unstorable(RetomaError):
-    """A value that cannot be kept as JSON; never retried, for a retry would pay again."""
+    """A value that cannot be stored as JSON; never retried, because a retry would pay again."""
 
 
 class CheckpointInvalid(RetomaError):
-    """What was saved does not fit any more; set aside, never deleted."""
+    """A saved value no longer fits; it is set aside, never deleted."""
 
 
 class AnswerUnfit(RetomaError):
-    """A model's answer does not fit what was asked for; *raw* is what it said."""
+    """A model's answer does not fit what was asked for; *raw* is its text."""
 
     def __init__(self, message: str, *, raw: str, next: str = "") -> None:
         super().__init__(message, next=next)
@@ -153,7 +153,7 @@ class AnswerUnfit(RetomaError):
 
 
 class LeaseLost(RetomaError):
-    """The job was given to another worker while this one held it."""
+    """Another worker got the job while this one held it."""
 
 
 class StepsFailed(RetomaError):
@@ -165,7 +165,7 @@ class StepsFailed(RetomaError):
 
 
 class IsolatedFailure(RetomaError):
-    """A function in a child process did not come back."""
+    """A function in a child process did not return."""
 
     def __init__(
         self,
@@ -185,12 +185,12 @@ class IsolatedFailure(RetomaError):
 
 
 class IsolatedCrash(IsolatedFailure):
-    """It died: signal or exit code, peak memory, last words."""
+    """The child died: signal or exit code, peak memory, last output."""
 
 
 class IsolatedTimeout(IsolatedFailure):
-    """It took longer than it may."""
+    """The function took longer than its limit."""
 
 
 class IsolatedMemory(IsolatedFailure):
-    """It wanted more memory than it may have."""
+    """The function needed more memory than its limit."""

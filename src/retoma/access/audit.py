@@ -1,4 +1,4 @@
-"""Who did what: written with the change itself where there is a transaction, and right after it where there is none."""
+"""The audit of who did what: written in the transaction of the change, or right after it where there is none."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ OUTCOMES = {
     "looked": "content was looked at",
     "refused": "was refused: no key, a wrong one, or one without the scope",
 }
-"""How what somebody wanted ended."""
+"""How an audited action ended."""
 
 _CHANGED = frozenset({"done", "failed"})
 _LONGEST = 500
@@ -43,12 +43,12 @@ _SECONDS = 10.0
 
 
 def as_noted(values: Mapping[str, Any]) -> str | None:
-    """What else is known of an action, as a row keeps it."""
+    """The other facts about an action, as the row stores them."""
     return orjson.dumps(values, default=str).decode().replace("\\u0000", "") if values else None
 
 
 def tell(entry: Entry) -> None:
-    """Say in the log what is in the audit."""
+    """Emit the log event of an audit entry."""
     what = f"{entry.object_kind} {entry.object_id or ''}".rstrip() if entry.object_kind else None
     emit(
         ActionAudited(
@@ -65,7 +65,7 @@ def tell(entry: Entry) -> None:
 
 
 class Audit(CommandRunner):
-    """The audit of an app; *standings* are asked how the things of its extensions stand."""
+    """The audit of an app; *standings* are the state queries of its extensions."""
 
     def __init__(self, database: Callable[[], Database], standings: Callable[[], Standings] = dict) -> None:
         super().__init__(database)
@@ -74,7 +74,7 @@ class Audit(CommandRunner):
         self._together: Coalescer[Entry, int] = Coalescer(self._write_together)
 
     async def standing(self, kind: str | None, id: str | None, *, conn: object = None) -> str | None:
-        """How something stands, as far as it may be told; None when it is not there."""
+        """The current state of a thing, as far as it may be shown; None when it does not exist."""
         if self._kinds is None:
             self._kinds = {**standing.KINDS, **self._standings()}
         if kind is None or id is None or kind not in self._kinds:
@@ -82,8 +82,8 @@ class Audit(CommandRunner):
         return next(iter(await self._ask(only(self._kinds[kind](id)), conn)), None)
 
     async def write(self, entry: Entry, *, conn: object = None) -> None:
-        """Add a row: in the transaction of *conn*, or by itself, together with those of others who write now. Of what
-        was done it says how it stands afterwards, too.
+        """Add a row: in the transaction of *conn*, or in a group commit with concurrent writers. The row of a
+        successful action also has the state afterwards.
         """
         after = entry.after
         if entry.outcome in _CHANGED and (now := await self.standing(entry.object_kind, entry.object_id, conn=conn)):
@@ -100,7 +100,7 @@ class Audit(CommandRunner):
             await self._ask(only(audit.write([_bounded(each) for each in entries])), conn)
 
     async def _write_together(self, entries: list[Entry]) -> list[int]:
-        BORROWER.set(None)  # for everybody who waits, not for the one who came first
+        BORROWER.set(None)  # the statement serves all waiting callers, not only the first
         try:
             async with asyncio.timeout(_SECONDS):
                 return await self._ask(only(audit.write(entries)))
@@ -119,8 +119,8 @@ class Audit(CommandRunner):
         before: int | None = None,
         limit: int = 50,
     ) -> list[Audited]:
-        """Rows, the newest first. *who* is a key's id or name; *object* is a kind, or kind:id, such as batch:42. Those
-        *since* a moment, or of the last *since_seconds* by the database's clock.
+        """Rows, newest first. *who* is a key's id or name; *object* is a kind, or kind:id, such as batch:42. Limited to
+        those *since* a time, or to the last *since_seconds* by the database's clock.
         """
         validation.page("rows", limit)
         if outcome is not None and outcome not in OUTCOMES:

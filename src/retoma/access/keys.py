@@ -1,4 +1,4 @@
-"""Who may come in over HTTP, and what was answered to requests that may be repeated."""
+"""API keys, and the stored replies to idempotent requests."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ SCOPES = {
     "operate": "retry, cancel, restart and signal jobs; pause and resume queues and schedules",
     "admin": "everything",
 }
-"""What a key may be allowed, and what that means."""
+"""The scopes of a key, and what each allows."""
 ADMIN = "admin"
 _TALLY_SECONDS = 5.0
 
 _SHAPE = re.compile(r"rtm_([0-9a-f]{12})_([A-Za-z0-9_-]{43}(?:[A-Za-z0-9_-]{6})?)")
-_SUMMED = 49  # characters of a secret that ends with its sum; those of before have 43 and none
+_SUMMED = 49  # characters of a secret that ends with a checksum; older ones have 43 and none
 _DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _GRACE = timedelta(hours=24)
 _NAME = re.compile(r"[^\x00-\x1f\x7f]{1,100}")
 
 
 def same_secret(given: str, kept: str) -> bool:
-    """Whether two secrets are the same, told in a time that says nothing about where they differ."""
+    """Compare two secrets in constant time."""
     return hmac.compare_digest(_hash(given), _hash(kept))
 
 
@@ -56,7 +56,7 @@ def _hash(secret: str) -> bytes:
 
 
 def _sum(text: str) -> str:
-    """Six characters that follow from *text*: a program that looks for lost keys can tell one from a random word."""
+    """A checksum of six characters: a secret scanner can tell a key from a random word by it."""
     number, found = zlib.crc32(text.encode()), ""
     for _ in range(6):
         number, digit = divmod(number, len(_DIGITS))
@@ -70,7 +70,7 @@ def _new_secret(id: str) -> str:
 
 
 class Access(CommandRunner):
-    """The keys of an app, and the replies it may have to give again."""
+    """The keys of an app, and its stored replies."""
 
     def __init__(self, database: Callable[[], Database]) -> None:
         super().__init__(database)
@@ -87,8 +87,8 @@ class Access(CommandRunner):
         expires: timedelta | Literal["never"] | None = None,
         conn: object = None,
     ) -> tuple[str, Key]:
-        """A new key: its text, which is shown this once and kept nowhere, and what is known of it from now on. It
-        expires after RETOMA_KEY_DAYS, unless *expires* says otherwise.
+        """Create a key. Returns its text, which is shown once and not stored, and its record. It expires after
+        RETOMA_KEY_DAYS, unless *expires* says otherwise.
         """
         return await self._ask(_create(name, list(scopes), list(pipelines), self._seconds(expires)), conn)
 
@@ -100,7 +100,7 @@ class Access(CommandRunner):
         expires: timedelta | Literal["never"] | None = None,
         conn: object = None,
     ) -> tuple[str, Key]:
-        """Another secret for a key: its new text. The one of before opens until *grace* has passed."""
+        """Give a key another secret and return its new text. The previous one is accepted until *grace* has passed."""
         return await self._ask(_rotate(id, grace, self._seconds(expires)), conn)
 
     def _seconds(self, expires: timedelta | Literal["never"] | None) -> float | None:
@@ -112,24 +112,26 @@ class Access(CommandRunner):
         return (expires if isinstance(expires, timedelta) else days).total_seconds()
 
     async def keys(self) -> list[Key]:
-        """Every key there is or was, the oldest first."""
+        """Every key, revoked and expired ones included, oldest first."""
         return await self._ask(only(keys.all()))
 
     async def revoke(self, id: str, *, conn: object = None) -> None:
-        """Let a key open nothing from now on; whoever signed in with it is signed out."""
+        """Revoke a key; sessions opened with it end."""
         if not await self._ask(only(keys.revoke(id)), conn):
             raise NotFound(f"There is no key {id!r}.", next="'retoma key list' shows them.")
 
     async def recognise(self, text: str) -> Key | None:
-        """The key that *text* is, if it opens; nobody learns whether it is unknown, expired or revoked."""
+        """The key that *text* is, if it is accepted. The caller does not learn whether it is
+        unknown, expired or revoked.
+        """
         return await self._ask(_recognise(text))
 
     async def tally(self) -> Tally:
-        """How many keys exist, and how many of them open."""
+        """How many keys exist, and how many of them are accepted."""
         return await self._tallied(None)
 
     async def _tally(self, asked: list[None]) -> list[Tally]:
-        BORROWER.set(None)  # for everybody who waits, not for the one who came first
+        BORROWER.set(None)  # the statement serves all waiting callers, not only the first
         try:
             async with asyncio.timeout(_TALLY_SECONDS):
                 return await self._ask(only(keys.tally())) * len(asked)
@@ -139,15 +141,15 @@ class Access(CommandRunner):
     # — replies —
 
     async def hold(self, request: Request, *, conn: object) -> bool:
-        """Whether this request is ours alone until the transaction of *conn* ends."""
+        """Acquire this request until the transaction of *conn* ends; False when another transaction has it."""
         return (await self._ask(only(replies.hold(request)), conn))[0]
 
     async def reply(self, request: Request, *, conn: object) -> Reply | None:
-        """What this request was answered before, within a day."""
+        """The reply that this request got before, within a day."""
         return next(iter(await self._ask(only(replies.one(request)), conn)), None)
 
     async def keep(self, request: Request, reply: Reply, *, conn: object) -> None:
-        """Remember an answer; it is there if, and only if, the work done on *conn* is."""
+        """Store a reply; it commits together with the work on *conn*."""
         await self._ask(only(replies.keep(request, reply)), conn)
 
     # — quotas —
@@ -155,7 +157,7 @@ class Access(CommandRunner):
     async def spend(
         self, caller: str, bytes: int, files: int, *, most_bytes: int | None, most_files: int | None
     ) -> bool:
-        """Take *bytes* and *files* from what *caller* may send today; whether there was so much left."""
+        """Take *bytes* and *files* from the daily quota of *caller*; False when not enough is left."""
         query = usage.spend(caller, bytes, files, most_bytes=most_bytes, most_files=most_files)
         return bool(await self._ask(only(query)))
 
@@ -164,19 +166,21 @@ class Access(CommandRunner):
         return (await self._ask(only(usage.spent(caller))))[0]
 
     async def waiting(self, caller: str, *, most: int, conn: object = None) -> int:
-        """How many jobs of *caller* wait, counted up to *most*; nobody adds any until what *conn* is in ends."""
+        """How many jobs of *caller* wait, counted up to *most*. No other transaction adds any
+        until that of *conn* ends.
+        """
         return await self._ask(_waiting(caller, most), conn)
 
     async def submitted(
         self, caller: str, kind: Literal["job", "batch"], ids: Sequence[int], *, conn: object = None
     ) -> None:
-        """Note what *caller* has queued."""
+        """Record what *caller* has enqueued."""
         await self._ask(only(usage.submitted(caller, kind, ids)), conn)
 
-    # — the house itself —
+    # — readiness —
 
     async def ready(self) -> None:
-        """Raise what keeps the app from serving: no free connection, no answer, or tables of another version."""
+        """Raise the reason why the app cannot serve: no free connection, no answer, or tables of another version."""
         async with self._database().connection() as connection:
             migrate.require(await migrate.status_on(connection))
 

@@ -1,7 +1,7 @@
 """The token of a server without keys: a file that only its owner can read, and links that open one session each.
 
-Whoever can read the file is on this machine and is its owner; who merely reaches the port, through a proxy or a tunnel,
-is not. It stays as it is until somebody removes it: then everybody who came in with it is out.
+A caller who can read the file is its owner on this machine; a caller who merely reaches the port, through a proxy or a
+tunnel, is not. The token stays until somebody deletes the file; then every session opened with it ends.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _OTHERS = 0o077
 
 
 def token_of(home: Path) -> str:
-    """The token in *home*, made if there is none."""
+    """The token in *home*, created if there is none."""
     place = home.expanduser() / NAME
     try:
         return _read(place)
@@ -43,7 +43,7 @@ def token_of(home: Path) -> str:
 
 
 def known(home: Path) -> str | None:
-    """The token in *home*, if there is one that can be read."""
+    """The token in *home*, if there is a readable one."""
     with suppress(OSError, ConfigurationError):
         return _read(home.expanduser() / NAME)
     return None
@@ -51,13 +51,13 @@ def known(home: Path) -> str | None:
 
 def _make(place: Path) -> str:
     text = f"rtl_{secrets.token_urlsafe(32)}"
-    # Written whole under another name first: whoever reads finds all of it, or nothing.
+    # Written under another name first, so that a reader finds all of it or nothing.
     draft = place.with_name(f"{NAME}.{secrets.token_hex(6)}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), 0o600)
     try:
         with os.fdopen(descriptor, "w", encoding="ascii") as file:
             file.write(text + "\n")
-        with suppress(FileExistsError):  # another process was quicker: its token is everybody's
+        with suppress(FileExistsError):  # another process was first: its token counts
             os.link(draft, place)
     finally:
         draft.unlink()
@@ -89,13 +89,13 @@ def _unfit(place: Path, error: OSError) -> ConfigurationError:
 
 
 def link_of(token: str) -> str:
-    """What opens one session, and only one, for whoever holds it: to be put into an address."""
+    """A text that opens one session, and only one; to be put into a URL."""
     made, nonce = str(int(time.time())), secrets.token_hex(8)
     return f"{made}-{nonce}-{_mac(token, made, nonce)}"
 
 
 def made_of(link: str, token: str) -> float | None:
-    """When *link* was made, as seconds of the epoch; None when it was not made from *token*."""
+    """When *link* was created, in seconds of the epoch; None when it was not made from *token*."""
     found = _LINK.fullmatch(link)
     if found is None or not hmac.compare_digest(_mac(token, found[1], found[2]), found[3]):
         return None

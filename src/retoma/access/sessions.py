@@ -1,4 +1,4 @@
-"""Who signed in with a browser: a random session, bound to what it was opened with and ended with it."""
+"""Browser sessions: random secrets, bound to the credential that opened them, and ended with it."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _HOUR = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """What a session is opened with: a key, or a secret that stands in no table and must stay the same: that of the
-    environment, or the token of a keyless server. *link* and *made* are of a link that may be followed once.
+    """What a session is opened with: an API key, or a secret outside the tables that must stay the same (the key of the
+    environment, or the token of a keyless server). *link* and *made* belong to a link that works once.
     """
 
     by: str
@@ -38,7 +38,7 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class Recognised:
-    """A session that opens: its id, and what it was opened with."""
+    """An accepted session: its id, and the credential that opened it."""
 
     id: str
     opened_by: str
@@ -49,7 +49,7 @@ class Sessions(CommandRunner):
     """The sessions of an app."""
 
     async def open(self, opened: Opened, *, address: str | None = None, conn: object = None) -> tuple[str, str] | None:
-        """A new session: its text, which the browser keeps, and its id; None when the link was followed before."""
+        """Open a session. Returns its text, which the browser keeps, and its id; None when the link was used before."""
         id, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
         new = NewSession(
             id=id,
@@ -65,25 +65,25 @@ class Sessions(CommandRunner):
         return (f"rts_{id}_{secret}", id) if await self._ask(only(sessions.open(new)), conn) else None
 
     async def recognise(self, text: str, *, secrets: dict[str, str | None]) -> Recognised | None:
-        """The session that *text* is, if it opens. *secrets* are those that stand in no table, by what they open."""
+        """The session that *text* is, if it is accepted. *secrets* are those outside the tables, by what they open."""
         return await self._ask(_recognise(text, secrets))
 
     async def end(self, id: str, *, conn: object = None) -> None:
-        """Let a session open nothing from now on."""
+        """End a session."""
         if not await self._ask(only(sessions.end(id)), conn):
             raise NotFound(f"There is no session {id!r}.", next="'retoma session list' shows them.")
 
     async def all(self, *, over: bool = False) -> list[Session]:
-        """Who is signed in, the newest first; *over* shows also those who were."""
+        """The sessions, newest first; *over* includes ended ones."""
         return await self._ask(only(sessions.all(over=over)))
 
     async def gone(self, *, keys: Sequence[str], sessions_: Sequence[str]) -> set[str]:
-        """Of these keys and sessions, those that open nothing any more."""
+        """Of these keys and sessions, those that are no longer accepted."""
         return set(await self._ask(only(sessions.gone(keys, sessions_))))
 
 
 def _proof(session: str, secret: str) -> bytes:
-    # With the session's own secret inside: of a secret that somebody thought up, the table says nothing by itself.
+    # Keyed with the session's own secret, so that the table alone does not help to guess a secret that a person chose.
     return hmac.new(session.encode(), secret.encode(), hashlib.sha256).digest()
 
 
@@ -102,7 +102,7 @@ def _recognise(text: str, secrets: dict[str, str | None]) -> Command[Recognised 
 
 
 def _still_opened(lock: sessions.Lock, session: str, secrets: dict[str, str | None]) -> bool:
-    """Whether what it was opened with would still open."""
+    """Whether the credential that opened it is still accepted."""
     if lock.opened_by == "key":
         return lock.key is not None and lock.key.usable
     now = secrets.get(lock.opened_by)

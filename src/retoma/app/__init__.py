@@ -1,1 +1,1 @@
-"""The front door: `Retoma` and what hangs on it."""
+"""The public API: `Retoma` and its namespaces."""

@@ -50,8 +50,8 @@ class Batches:
         conn: object = None,
         **options: Unpack[Batching],
     ) -> Batch:
-        """A batch to be filled bit by bit. None of its jobs is taken until it is sealed; if that does not happen
-        within *expires* seconds, it is cancelled.
+        """Open a batch to be filled piece by piece. None of its jobs is claimed until it is sealed; if that does not
+        happen within *expires* seconds, it is cancelled.
         """
         return await self._run.transact(
             batch_commands.open(pipeline, name, batch_commands.options_of(options), expires=expires), conn
@@ -67,16 +67,16 @@ class Batches:
         conn: object = None,
         **options: Unpack[Batching],
     ) -> list[Receipt]:
-        """Add jobs to an open batch; the same key gives the same job back, so a part may be sent twice."""
+        """Add jobs to an open batch. The same key returns the same job, so a part may be sent twice."""
         command = batch_commands.fill(id, pipeline, inputs, keys_of(key), batch_commands.options_of(options))
         return await self._run.transact(command, conn)
 
     async def get(self, id: BatchId, *, conn: object = None) -> Batch:
-        """A batch as it stands."""
+        """A batch in its current state."""
         return await self._run.ask(batch_commands.one(id), conn)
 
     async def hold(self, id: BatchId, *, conn: object) -> None:
-        """Nobody else gives the batch an order until the transaction of *conn* ends."""
+        """Lock the batch against other commands until the transaction of *conn* ends."""
         await self._run.ask(batch_commands.hold(id), conn)
 
     async def find(
@@ -95,43 +95,43 @@ class Batches:
         )
 
     async def progress(self, id: BatchId) -> Progress:
-        """How far a batch has come, every figure from one snapshot."""
+        """The progress of a batch, every figure from one snapshot."""
         return await self._run.ask(batch_commands.progress(id))
 
     async def steps(self, id: BatchId) -> list[StepFigures]:
-        """Step by step: how often, how long, and how many jobs got as far as this."""
+        """For each step: how often it was done, how long it takes, and how many jobs have got this far."""
         return await self._run.ask(batch_commands.steps(id))
 
     async def durations(self, id: BatchId) -> Durations:
-        """How long the attempts that ended well took."""
+        """How long the successful attempts took."""
         return await self._run.ask(batch_commands.durations(id))
 
     async def errors(self, id: BatchId) -> list[ErrorGroup]:
-        """What failed in a batch, by what is the same in the errors."""
+        """The failures of a batch, grouped by equal errors."""
         return await self._run.ask(batch_commands.errors(id))
 
     async def plan(self, id: BatchId, *, configuration: Mapping[str, Any] | None = None) -> Plan:
-        """What a resume would skip, continue and begin; with another *configuration*, what a restart would do again."""
+        """What a resume would skip, continue and start; with another *configuration*, what a restart would do again."""
         return await self._run.ask(batch_commands.plan(id, configuration=configuration))
 
     async def explain(self, id: BatchId, *, words: bool = True) -> Explanation:
-        """Why a batch moves, or does not, and what to do; without *words*, nothing that errors say is told."""
+        """Why a batch progresses or does not, and what to do. Without *words*, the text of errors is left out."""
         return await self._run.ask(batch_commands.explained(id, words=words))
 
     async def events(self, id: BatchId, *, after: int = 0, limit: int = 500) -> list[Event]:
-        """What happened to a batch, in order, after a cursor."""
+        """The events of a batch, in order, after a cursor."""
         return await self._run.ask(batch_commands.events(id, after=after, limit=limit))
 
     async def pipelines_of(self, ids: Collection[int]) -> dict[int, str]:
-        """Of which pipeline each batch is; those that are not there are left out."""
+        """The pipeline of each batch; missing batches are left out."""
         return dict(await self._run.ask(job_commands.only(batches.pipelines(ids))))
 
     async def news(self, cursors: Mapping[BatchId, int], *, limit: int = 500) -> list[Event]:
-        """What happened to many batches, each after its own cursor."""
+        """The events of many batches, each after its own cursor."""
         return await self._run.ask(job_commands.only(batches.news(cursors, limit=limit)))
 
     async def seal(self, id: BatchId, *, expected: int | None = None, conn: object = None) -> Batch:
-        """Let the jobs of an open batch be taken; *expected* must be how many there are."""
+        """Seal an open batch, so that its jobs can be claimed; *expected* must equal the number of jobs."""
         return await self._run.transact(batch_commands.seal(id, expected=expected), conn)
 
     async def resume(
@@ -143,8 +143,9 @@ class Batches:
         by: str = "person",
         conn: object = None,
     ) -> Resumed:
-        """Continue a batch from where it stopped. Safe to ask many times: of several at once, one does it. Jobs that
-        hang are taken back; *max_resumes* allows more than before; *epoch* refuses when it changed since you looked.
+        """Continue a batch from where it stopped. Idempotent: of several concurrent calls, one does it. Hanging
+        jobs are taken back. *max_resumes* allows more resumes than before; with *epoch*, a batch that has
+        changed since is refused.
         """
         return await self._run.transact(batch_actions.resume(id, epoch=epoch, max_resumes=max_resumes, by=by), conn)
 
@@ -159,21 +160,21 @@ class Batches:
         wait: bool = True,
         conn: object = None,
     ) -> Resumed:
-        """Try only the failed jobs of a batch again, perhaps one error group; finished steps are not done again. A
-        batch of many thousands is worked through in pieces; without *wait*, or with *conn*, that goes on afterwards.
+        """Retry only the failed jobs of a batch, or one error group; finished steps are not done again. A batch of many
+        thousands is processed in pieces; without *wait*, or with *conn*, that continues in the background.
         """
         command = batch_actions.retry_failed(id, fingerprint=fingerprint, cancelled=cancelled, attempts=attempts, by=by)
         return await self._resumed(await self._run.transact(command, conn), wait=wait and conn is None)
 
     async def pause(self, id: BatchId, *, reason: str = "person", by: str = "person", conn: object = None) -> Batch:
-        """Let a batch rest: nobody takes its jobs, and those that run go back after the step at hand."""
+        """Pause a batch: none of its jobs is claimed, and running jobs are released after their current step."""
         return await self._run.transact(batch_actions.pause(id, reason=reason, by=by), conn)
 
     async def cancel(
         self, id: BatchId, *, reason: str = "person", by: str = "person", wait: bool = True, conn: object = None
     ) -> Batch:
-        """Stop a batch: what waits ends now, what runs within a heartbeat; what is done stays done. A batch of many
-        thousands is worked through in pieces; without *wait*, or with *conn*, that goes on afterwards.
+        """Stop a batch: waiting jobs end now, running jobs within a heartbeat; finished jobs stay. A batch of many
+        thousands is processed in pieces; without *wait*, or with *conn*, that continues in the background.
         """
         batch = await self._run.transact(batch_actions.cancel(id, reason=reason, by=by), conn)
         return await self._carried_out(batch, wait=wait and conn is None)
@@ -187,19 +188,19 @@ class Batches:
         wait: bool = True,
         conn: object = None,
     ) -> Resumed:
-        """Run every job of an ended batch anew, also what is done, perhaps under another *configuration*. A batch of
-        many thousands is worked through in pieces; without *wait*, or with *conn*, that goes on afterwards.
+        """Run every job of an ended batch again, finished ones too, optionally with another *configuration*. A batch of
+        many thousands is processed in pieces; without *wait*, or with *conn*, that continues in the background.
         """
         command = batch_actions.restart(id, configuration=configuration, by=by)
         return await self._resumed(await self._run.transact(command, conn), wait=wait and conn is None)
 
     async def operations(self, id: BatchId, *, limit: int = 20) -> list[Operation]:
-        """The commands that were carried out on a batch in pieces, or still are; the newest first."""
+        """The commands that were or are being carried out on a batch in pieces, newest first."""
         await self.get(id)
         return await self._run.ask(job_commands.only(operations.of(id, limit=limit)))
 
     async def carry_out(self, operation: int) -> AsyncIterator[Operation]:
-        """Work through an operation, and say after each piece how far it is; several may do so at once."""
+        """Carry out an operation, and yield its progress after each piece; several processes may do so at once."""
         async for now in self._run.carry_out(operation):
             yield now
 
@@ -229,18 +230,20 @@ class Batches:
         conn: object = None,
         **changes: Unpack[Changing],
     ) -> Batch:
-        """Another name, limit, budget or labels for a batch; refused when it changed since *epoch*."""
+        """Change the name, limit, budget or labels of a batch; refused when it has changed since *epoch*."""
         return await self._run.transact(batch_actions.change(id, changes, epoch=epoch, by=by), conn)
 
     async def look_after(self) -> maintenance.Round:
-        """Ask why batches do not move, and go on with what is half done; every worker does this by itself."""
+        """Diagnose batches that do not progress, and continue unfinished operations. Every
+        worker does this by itself.
+        """
         did = await self._run.transact(maintenance.look_after())
         maintenance.tell_round(did)
         await self._run.carry_on()
         return did
 
     async def watch(self, id: BatchId, *, every: float = 0.5) -> AsyncIterator[Progress]:
-        """The progress of a batch, again whenever something happened to it, until it has ended."""
+        """Yield the progress of a batch whenever something happens to it, until it has ended."""
         seen = -1
         while True:
             now = await self.progress(id)

@@ -1,8 +1,7 @@
 """An extension: what a product brings besides its handlers.
 
-Everything in it is named as ``module:attribute`` and imported when it is used, so that an extension costs nothing until
-then.
-An installed package offers one by an entry point of the group ``retoma.extensions``.
+Every part is named as ``module:attribute`` and imported when it is used, so that an unused extension costs nothing. An
+installed package offers one with an entry point of the group ``retoma.extensions``.
 """
 
 from __future__ import annotations
@@ -28,21 +27,21 @@ _RESERVED = ("retoma", "public", "information_schema")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mounted:
-    """A router of the site at an address of its own, outside of /api/v1."""
+    """A router of the site with a prefix of its own, outside /api/v1."""
 
     router: str
     prefix: str = ""
     described: bool = True
-    """Whether the description of the API tells of it."""
+    """Whether the OpenAPI description includes it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
-    """A place in the header of every page."""
+    """A link in the header of every page."""
 
     path: str
     word: str
-    """The key of its word."""
+    """The key of its text in the words files."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,21 +51,22 @@ class Offered:
     command: str
     sentence: str
     section: str = "Look and act"
-    """The title under which the help lists it."""
+    """The section of the help that lists it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extension:
-    """What a product brings. Only its name and its pipelines are needed."""
+    """What a product brings. Only its name and its pipelines are required."""
 
     name: str
     pipelines: str
-    """A tuple of pipelines. Those with a cron text are scheduled when a worker starts."""
+    """A tuple of pipelines. Those with a cron expression are scheduled when a worker starts."""
     migrations: str | None = None
-    """The package with ``versions/`` and ``grants.toml``. The tables have a PostgreSQL schema and a chain of revisions
-    of their own."""
+    """The package with ``versions/`` and ``grants.toml``. The tables have their own PostgreSQL schema and their
+    own chain of revisions.
+    """
     schema: str = ""
-    """What that schema is called; else as the extension."""
+    """The name of that schema; by default the name of the extension."""
     api: str | None = None
     """A router that becomes part of the API, under /api/v1."""
     site: tuple[Mounted, ...] = ()
@@ -76,12 +76,13 @@ class Extension:
     """The package with ``templates/``, ``static/``, ``words/en.toml`` and ``pt.toml``, ``states.toml`` and
     ``fields.toml``; any of them may be missing."""
     tags: Mapping[str, str] = field(default_factory=dict)
-    """What each group of its operations is about, for the description of the API."""
+    """A description of each group of its operations, for the OpenAPI description."""
     audited: Mapping[str, str] = field(default_factory=dict)
-    """What its paths speak of: the kind of thing for each noun in them, as the audit names it."""
+    """The kind of thing behind each noun in its paths, as the audit names it."""
     standing: str | None = None
-    """A mapping from such a kind to a function of an id: the query for how that thing stands, as JSON. The audit keeps
-    it from before and after a change."""
+    """A mapping from such a kind to a function of an id: the query for the current state of that thing, as JSON. The
+    audit keeps it from before and after a change.
+    """
     commands: Mapping[str, Offered] = field(default_factory=dict)
     checks: str | None = None
     """A function that ``retoma doctor`` calls with an open app."""
@@ -97,7 +98,7 @@ class Extension:
 
     def branch(self) -> Branch | None:
         """The chain of revisions of its tables."""
-        from retoma.postgres.migrate import Branch  # noqa: PLC0415 - a driver comes with it
+        from retoma.postgres.migrate import Branch  # noqa: PLC0415 - it imports a driver
 
         return None if self.migrations is None else Branch(self.name, self.schema, self.migrations)
 
@@ -107,12 +108,12 @@ class Extension:
 
 
 def standing_of(extensions: Iterable[Extension]) -> Mapping[str, Callable[[str], Query[str]]]:
-    """How the things of *extensions* stand, by kind."""
+    """The state queries of *extensions*, by kind."""
     return {kind: ask for each in extensions if each.standing for kind, ask in load(each.standing).items()}
 
 
 def load(reference: str) -> Any:
-    """What ``module:attribute`` names."""
+    """The object that ``module:attribute`` names."""
     module, _, attribute = reference.partition(":")
     try:
         return getattr(importlib.import_module(module), attribute)
@@ -133,14 +134,14 @@ def installed() -> list[Extension]:
 
 
 def branches_of(extensions: Iterable[Extension]) -> list[Branch]:
-    """The engine's tables, and those of *extensions*."""
+    """The branches of the engine's tables and of *extensions*."""
     from retoma.postgres.migrate import ENGINE  # noqa: PLC0415
 
     return [ENGINE, *(branch for each in extensions if (branch := each.branch()) is not None)]
 
 
 def unique(extensions: Iterable[Extension]) -> list[Extension]:
-    """The same extensions, none of them twice; two of one name are refused."""
+    """The same extensions without repetitions; two different ones with the same name are refused."""
     known: dict[str, Extension] = {}
     for each in extensions:
         _must_be_extension(each)
@@ -152,7 +153,7 @@ def unique(extensions: Iterable[Extension]) -> list[Extension]:
 def _must_be_extension(given: object) -> None:
     if isinstance(given, Extension):
         return
-    from retoma.run.pipeline import Pipeline  # noqa: PLC0415 - a driver comes with it
+    from retoma.run.pipeline import Pipeline  # noqa: PLC0415 - it imports a driver
 
     if isinstance(given, Pipeline):
         raise ConfigurationError(

@@ -12,5 +12,5 @@ T = TypeVar("T")
 
 
 async def fetch(connection: object, query: Query[T]) -> list[T]:
-    """The rows of *query* on a connection of psycopg, SQLAlchemy or asyncpg, such as ``run.transact`` gives."""
+    """The rows of *query* on a connection of psycopg, SQLAlchemy or asyncpg, such as the one from ``run.transact``."""
     return await run_on(connection, only(query))

@@ -1,4 +1,4 @@
-"""Jobs of an app: look at them, act on them."""
+"""Jobs of an app: read them, and act on them."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ O = TypeVar("O")
 
 
 class Jobs:
-    """Jobs of an app: look at them, act on them."""
+    """Jobs of an app: read them, and act on them."""
 
     def __init__(self, run: Runner) -> None:
         self._run = run
 
     async def get(self, id: JobId, *, conn: object = None) -> Job:
-        """A job as it stands."""
+        """A job in its current state."""
         return await self._run.ask(job_commands.job(id), conn)
 
     async def find(self, *, limit: int = 50, **wanted: Unpack[Wanted]) -> list[Job]:
         """Jobs, newest first, *before* an id for the next page. The dead letters are ``state='failed'``. Without
-        *content* they come as a list shows them: no input, no output, and of an error its first line.
+        *content* they have no input and no output, and only the first line of an error.
         """
         return (await self._run.ask(job_commands.page(limit=limit, **wanted_of(wanted)))).jobs
 
     async def page(self, *, limit: int = 50, **wanted: Unpack[Wanted]) -> JobPage:
-        """The same in a bounded time, however few jobs fit: what was not looked at yet begins at ``next``."""
+        """The same in bounded time, however few jobs match: the search continues at ``next``."""
         return await self._run.ask(job_commands.page(limit=limit, **wanted_of(wanted), looks=LOOKS))
 
     async def attempts(self, id: JobId) -> list[Attempt]:
@@ -51,11 +51,11 @@ class Jobs:
     async def checkpoints(
         self, id: JobId, *, values: bool = True, after: Stood | None = None, limit: int | None = None
     ) -> list[Checkpoint]:
-        """What the steps of a job produced, also what was set aside; *after* the last that was seen."""
+        """What the steps of a job returned, including what was set aside; *after* the last one that was seen."""
         return await self._run.ask(job_commands.checkpoints_of(id, values=values, after=after, limit=limit))
 
     async def output(self, pipeline: Pipeline[Any, O], id: JobId) -> O:
-        """What a completed job returned."""
+        """The value that a completed job returned."""
         return await self._run.ask(job_commands.output(pipeline, id))
 
     async def wait(self, id: JobId, *, timeout: float | None = None, every: float = 0.1) -> Job:
@@ -76,19 +76,21 @@ class Jobs:
         return await self._run.ask(job_commands.retry(id, attempts=attempts), conn)
 
     async def retry_all_failed(self, *, pipeline: str | None = None, attempts: int | None = None) -> list[JobId]:
-        """Try every failed job again, of any batch or none, or those of one *pipeline*; the ids of those it found."""
+        """Retry every failed job, of any batch or none, or those of one *pipeline*; returns the
+        ids of those it found.
+        """
         return await self._run.ask(job_commands.retry_all_failed(pipeline=pipeline, attempts=attempts))
 
     async def restart(self, id: JobId, *, attempts: int | None = None, conn: object = None) -> Job:
-        """Run an ended job anew, from its first step; its checkpoints are set aside."""
+        """Run an ended job again from its first step; its checkpoints are set aside."""
         return await self._run.ask(job_commands.restart(id, attempts=attempts), conn)
 
     async def signal(self, id: JobId, name: str, value: Any = None, *, conn: object = None) -> bool:
-        """Tell a job something it waits for (``run.wait_for``); False when it was told before."""
+        """Deliver a value that a job waits for (``run.wait_for``); False when one was delivered before."""
         return await self._run.ask(job_commands.signal(id, name, value), conn)
 
     async def recover(self) -> list[Recovered]:
-        """Take back the jobs of workers that fell silent; every worker does this by itself every few seconds."""
+        """Recover the jobs of silent workers. Every worker does this by itself every few seconds."""
         recovered = await self._run.fetch(jobs.recover())
         maintenance.tell_recovered(recovered)
         return recovered

@@ -1,4 +1,4 @@
-"""The user's app, found by module:attribute."""
+"""Finds the user's app by module:attribute."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from retoma.worker.loader import find_program
 
 
 def find_app(reference: str) -> Retoma:
-    """The Retoma app that *reference* leads to."""
+    """The Retoma app at *reference*."""
     found = find_program(reference)
     if not isinstance(found, Retoma):
         raise AppNotFound(

@@ -1,4 +1,4 @@
-"""Queues of an app: pause, resume, weigh them; limit a lane."""
+"""Queues of an app: pause, resume and weight them; limit a lane."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from retoma.store import queues
 
 
 class Queues:
-    """Queues of an app: pause, resume, weigh them; limit a lane."""
+    """Queues of an app: pause, resume and weight them; limit a lane."""
 
     def __init__(self, run: Runner) -> None:
         self._run = run
@@ -22,15 +22,15 @@ class Queues:
         return await self._run.fetch(queues.all())
 
     async def pause(self, name: str, *, reason: str = "person", conn: object = None) -> None:
-        """Let nobody take jobs from a queue; what runs goes on."""
+        """Stop claims from a queue; running jobs continue."""
         await self._run.ask(only(queues.pause(name, reason=reason)), conn)
 
     async def resume(self, name: str, *, conn: object = None) -> None:
-        """Let a queue go on."""
+        """Allow claims from a queue again."""
         await self._run.ask(only(queues.resume(name)), conn)
 
     async def weigh(self, name: str, weight: int, *, conn: object = None) -> None:
-        """Give a queue *weight* turns for one turn of the others; 1 is what every queue begins with."""
+        """Give a queue *weight* turns for one turn of the others; the default is 1."""
         await self._run.ask(job_commands.weigh_queue(name, weight), conn)
 
     async def limit_lane(self, queue: str, lane: str, *, at_once: int | None, conn: object = None) -> None:

@@ -1,4 +1,4 @@
-"""Retoma: the front door. Definitions meet a database here."""
+"""Retoma: the public entry point, which binds pipelines and providers to a database."""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ O = TypeVar("O")
 
 
 class Retoma:
-    """An app: its pipelines, the providers they ask for, and a database. Use it as ``async with app:``.
+    """An app: its pipelines, the providers they need, and a database. Use it as ``async with app:``.
 
-    What can be asked of jobs, batches, calls, queues, schedules and workers is in namespaces: ``app.jobs.cancel(id)``,
+    The commands on jobs, batches, calls, queues, schedules and workers are in namespaces: ``app.jobs.cancel(id)``,
     ``app.batches.explain(id)``.
     """
 
@@ -75,8 +75,8 @@ class Retoma:
     ) -> None:
         self.extensions = tuple(unique(extensions))
         brought = (pipeline for each in self.extensions for pipeline in each.load_pipelines())
-        # The child of an isolated function imports the function's module, and with it an app that stands beside the
-        # function. It runs no job, and sees none of the settings by which providers are chosen.
+        # The child of an isolated function imports the function's module, and with it an app in the same module. The
+        # child runs no job, and does not see the settings that choose the providers.
         offered = () if child.inside else (*listed(pipelines), *brought)
         self.registry = Registry(
             database_url,
@@ -104,13 +104,13 @@ class Retoma:
 
     @property
     def settings(self) -> Settings:
-        """What can be set from outside."""
+        """The settings of the app."""
         return self.registry.settings
 
-    # — coming and going —
+    # — opening and closing —
 
     async def open(self, *, upgrade: bool | None = None) -> Self:
-        """Connect. The embedded database is brought to the right schema by itself; another only when asked."""
+        """Connect. The schema of the embedded database is upgraded automatically; that of another only on request."""
         self._openings += 1
         if self._database is not None:
             return self
@@ -130,7 +130,7 @@ class Retoma:
         return self
 
     async def close(self) -> None:
-        """Let go of the database, once for each time it was opened; an embedded server stops with its last user."""
+        """Close the database; each ``open`` needs one ``close``. An embedded server stops with its last user."""
         self._openings -= 1
         if self._openings > 0:
             return
@@ -139,7 +139,7 @@ class Retoma:
         self._late_hints.clear()
         await self._run.close()
         database, server = self._database, self._embedded
-        self._database = self._embedded = None  # first: a loop that ends calls off what we wait for below
+        self._database = self._embedded = None  # first, because a closing event loop cancels the waits below
         try:
             if database is not None:
                 await database.close()
@@ -161,11 +161,11 @@ class Retoma:
         return self._database
 
     async def fetch(self, query: Query[T], *, conn: object = None) -> list[T]:
-        """The rows of a query; for products that have tables of their own. With *conn*, in the caller's transaction."""
+        """The rows of a query, for products with tables of their own. With *conn*, in the caller's transaction."""
         return await self.database.all(query) if conn is None else await fetch(conn, query)
 
     def provider(self, protocol: type[T] | Callable[..., T]) -> T:
-        """What provides *protocol* to the pipelines, such as ``app.provider(Chat)``."""
+        """The provider of *protocol* for the pipelines, such as ``app.provider(Chat)``."""
         return self.registry.provider(protocol)
 
     def provides(self, protocol: type) -> bool:
@@ -174,11 +174,11 @@ class Retoma:
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[psycopg.AsyncConnection[Any]]:
-        """A connection with a transaction around the block; pass it on as ``conn=``."""
+        """A connection in a transaction for the block; pass it on as ``conn=``."""
         async with self.database.transaction() as connection:
             yield connection
 
-    # — queueing —
+    # — enqueueing —
 
     async def enqueue(
         self,
@@ -189,8 +189,8 @@ class Retoma:
         conn: object = None,
         **options: Unpack[Enqueueing],
     ) -> Receipt:
-        """Queue one job. With *conn*, a connection of the caller's own, it commits or rolls back with the
-        caller's rows. The same *key* gives the same job back, or raises KeyTaken with ``if_taken='raise'``.
+        """Enqueue one job. With *conn*, a connection of the caller's own, it commits or rolls back with the caller's
+        rows. The same *key* returns the same job, or raises KeyTaken with ``if_taken='raise'``.
         """
         hint = self._hint if conn is None else always
         return await self._run.ask(job_commands.enqueue_one(pipeline, input, key, options, notify=hint), conn)
@@ -204,7 +204,7 @@ class Retoma:
         conn: object = None,
         **options: Unpack[Enqueueing],
     ) -> list[Receipt]:
-        """Queue one job per input, all or none."""
+        """Enqueue one job per input, all or none."""
         hint = self._hint if conn is None else always
         command = job_commands.enqueue(pipeline, inputs, keys_of(key), options, notify=hint)
         return await self._run.transact(command, conn)
@@ -219,14 +219,14 @@ class Retoma:
         conn: object = None,
         **options: Unpack[Batching],
     ) -> Batch:
-        """Queue one job per input and follow them as one; all of it is there, or nothing. *key* names each input."""
+        """Enqueue one job per input as one batch, all or nothing. *key* names each input."""
         command = batch_commands.create(pipeline, inputs, keys_of(key), name, batch_commands.options_of(options))
         return await self._run.transact(command, conn)
 
     def _hint(self, queue: str) -> bool:
         if self.registry.hint_due(queue):
             return True
-        # Too soon after the last hint: one more follows, for whoever went back to sleep in between.
+        # It is too soon after the last hint: send one more later, for workers that went idle in between.
         if queue not in self._late_hints:
             self._hint_later(queue)
         return False
@@ -238,20 +238,20 @@ class Retoma:
     def _hint_now(self, queue: str) -> None:
         if self.registry.hint_due(queue):
             del self._late_hints[queue]
-            self._hinting = asyncio.create_task(self._send_hint(queue))  # kept, or it might vanish before it is done
+            self._hinting = asyncio.create_task(self._send_hint(queue))  # kept: the loop holds no reference
         else:
-            self._hint_later(queue)  # a job carried one meanwhile, and others may have come after it
+            self._hint_later(queue)  # a job carried a hint meanwhile, and others may have followed it
 
     async def _send_hint(self, queue: str) -> None:
         if self._database is not None:
-            with contextlib.suppress(*UNAVAILABLE):  # only a hint: workers look by themselves, too
+            with contextlib.suppress(*UNAVAILABLE):  # only a hint: workers also poll
                 await self._database.all(queues.hint(queue))
 
-    # — outside of a job —
+    # — outside a job —
 
     async def call(self, name: str, request: Request[T]) -> T:
-        """What a provider answers to *request*, of whatever kind, outside of a job: ``ask`` and ``embed`` are short
-        forms of it.
+        """The answer of a provider to *request*, of whatever kind, outside a job; ``ask`` and ``embed``
+        are short forms of it.
         """
         with _told(request.provider):
             return await perform(self._own_caller(), None, name, request)
@@ -267,8 +267,8 @@ class Retoma:
         timeout: float = 60.0,
         reuse: bool = True,
     ) -> T:
-        """What a model answers to who asks in no job, as ``run.ask`` does it: written down as *name*, limited, and paid
-        once. No batch pays for it. Who would have to wait for its turn is told so: RateLimited.
+        """The answer of a model outside a job, as with ``run.ask``: recorded as *name*, limited, and paid once. No
+        batch pays for it. Raises RateLimited when the limit would make the caller wait too long.
         """
         return await self.call(
             name, Ask(chat=chat, prompt=prompt, into=into, repairs=repairs, timeout=timeout, reuse=reuse)
@@ -277,7 +277,7 @@ class Retoma:
     async def embed(
         self, name: str, embedder: Embedder, texts: Sequence[str], *, timeout: float = 30.0, reuse: bool = True
     ) -> list[list[float]]:
-        """One vector per text for who asks in no job, as ``ask`` does it."""
+        """One vector per text outside a job, as with ``ask``."""
         return await self.call(name, Embed(embedder=embedder, texts=texts, timeout=timeout, reuse=reuse))
 
     def _own_caller(self) -> Caller:
@@ -298,8 +298,8 @@ class Retoma:
         label: str | None = None,
         reference: str | None = None,
     ) -> Worker:
-        """A worker for this app: ``await app.worker().run()``. Its executors are processes of their own, which
-        import the app by *reference* (module:attribute); found by itself when the app is a module's global.
+        """A worker for this app: ``await app.worker().run()``. Its executors are separate processes that import the app
+        by *reference* (module:attribute); it is found automatically when the app is a global of a module.
         """
         return Worker(
             self, self.registry, processes=processes, at_once=at_once, queues=queues, label=label, reference=reference
@@ -308,7 +308,7 @@ class Retoma:
 
 @contextmanager
 def _told(provider: str) -> Iterator[None]:
-    """A job would rest until it can ask; who asks in no job is told how long that is."""
+    """The error for a caller outside a job, where a job would be suspended: it says how long to wait."""
     try:
         yield
     except Suspend as wait:

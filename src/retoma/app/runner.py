@@ -1,4 +1,4 @@
-"""Puts commands to the open database of an app, or to a connection of the caller's own."""
+"""Runs commands on the open database of an app, or on a connection of the caller's own."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ class Runner:
         self._carriers: set[asyncio.Task[None]] = set()
 
     async def ask(self, command: Command[T], conn: object = None) -> T:
-        """What *command* returns; each of its queries by itself, or in the transaction of *conn*."""
+        """The result of *command*; each query commits by itself, or all run in the transaction of *conn*."""
         if conn is not None:
             return await run_on(conn, command)
         async with self._database().connection() as connection:
             return await run_on(connection, command)
 
     async def transact(self, command: Command[T], conn: object = None) -> T:
-        """The same, all or none."""
+        """The same in one transaction."""
         if conn is not None:
             return await run_whole_on(conn, command)
         async with self._database().transaction() as connection:
@@ -53,21 +53,21 @@ class Runner:
         return await asyncio.to_thread(notify.echo, self._database().url, self.settings)
 
     async def carry_out(self, operation: int) -> AsyncIterator[Operation]:
-        """An operation on a large batch, worked through piece by piece."""
+        """Carry out an operation on a large batch, piece by piece."""
         async for now in operation_runner.carry_out(self._database(), operation):
             yield now
 
     def carry_later(self, operation: int | None) -> None:
-        """The same while nobody waits for it."""
+        """The same in the background."""
         if operation is not None:
             task = asyncio.create_task(operation_runner.carry_out_later(self._database(), operation))
             self._carriers.add(task)
             task.add_done_callback(self._carriers.discard)
 
     async def carry_on(self) -> None:
-        """Operations that others have left half done."""
+        """Continue operations that other processes have left unfinished."""
         await operation_runner.carry_on(self._database())
 
     async def close(self) -> None:
-        """Stop what nobody waits for; workers go on with it."""
+        """Stop the background work; workers continue it."""
         await cancel_and_wait(*self._carriers)

@@ -1,4 +1,4 @@
-"""Workers of an app: who works, and what they have done."""
+"""Workers of an app: who they are, and what they have done."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from retoma.store import workers
 
 
 class Workers:
-    """Workers of an app: who works, and what they have done."""
+    """Workers of an app: who they are, and what they have done."""
 
     def __init__(self, run: Runner) -> None:
         self._run = run
@@ -19,9 +19,9 @@ class Workers:
     async def all(
         self, *, gone: bool = False, label: str | None = None, before: int | None = None, limit: int = 200
     ) -> list[Presence]:
-        """Who works, newest first; *gone* shows also those who stopped, *before* those with a lower number."""
+        """The workers, newest first; *gone* includes stopped ones, *before* only those with a lower number."""
         return await self._run.fetch(workers.all(gone=gone, label=label, before=before, limit=limit))
 
     async def metrics(self, label: str | int) -> Metrics:
-        """The seven figures of the worker that carries *label*, or of the executor of that number."""
+        """The seven counters of the worker with *label*, or of the executor with that number."""
         return (await self._run.fetch(workers.metrics(label)))[0]

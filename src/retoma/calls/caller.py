@@ -1,5 +1,5 @@
-"""Makes calls: intent first, then the provider's leave, then the request, then the answer as it came, and only then is
-it read. What was answered once is not asked again, and what was submitted once is not submitted again.
+"""Makes provider calls: record the intent, acquire the limit, send the request, record the raw answer, and only then
+parse it. An answered request is not sent again, and a submitted one is not submitted again.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from retoma.store.calls import Intent
 
 T = TypeVar("T")
 
-_LONGEST_WAIT = 2.0  # seconds to wait in place for another's answer; past that a job waits in its queue
-_LEAST_PAUSE = 0.1  # seconds between two looks, whatever a service says
-_NOBODY = 0  # the worker of those who ask for no job: its places are not counted
+_LONGEST_WAIT = 2.0  # seconds to wait in place for another caller's answer; past that the job goes back to its queue
+_LEAST_PAUSE = 0.1  # seconds between two polls, whatever the service says
+_NOBODY = 0  # the worker id for calls outside a job; its slots are not counted
 
 
 class Caller:
-    """Makes calls for the jobs of one executor; without a *worker_id*, for those who ask for no job."""
+    """Makes calls for the jobs of one executor, or, without a *worker_id*, for programs outside a job."""
 
     def __init__(
         self, database: Database, worker_id: int | None, *, tenant: str = "", unknown_price: str = "ask"
@@ -50,7 +50,9 @@ class Caller:
         self._under_way: dict[asyncio.Task[Any], str] = {}
 
     async def call(self, claim: Claim | None, step: str, request: Request[Any], *, kind: str = "first") -> Answer:
-        """The answer to *request*: from the store, when an equal one was answered, else from the provider."""
+        """The answer to *request*: from the store when an equal request was answered before,
+        otherwise from the provider.
+        """
         price = await self._prices.of(request)
         key = request.key()
         call = PlannedCall(claim=claim, step=step, request=request, kind=kind, key=key, price=price)
@@ -76,17 +78,17 @@ class Caller:
             await self._wait(key, found)
 
     async def unfit(self, numbers: Sequence[int]) -> None:
-        """These answers do not fit what was asked for: no other job is given them."""
+        """Mark these answers as unfit, so that no other job reuses them."""
         await self._writer.unfit(numbers)
 
     async def settled(self) -> None:
-        """Come back when no answer is awaited any more."""
+        """Wait until no call is in flight."""
         while self._under_way:
             await asyncio.wait(self._under_way)
         await self._limiter.settled()
 
     def _beside(self, key: str, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """*work*, seen through whatever becomes of the handler, which need not wait for it."""
+        """Run *work* in a task that outlives the handler. The handler need not wait for it."""
         doing = asyncio.create_task(work)
         self._under_way[doing] = key
         doing.add_done_callback(self._under_way.pop)
@@ -95,7 +97,9 @@ class Caller:
     # — the intent —
 
     async def _open(self, call: PlannedCall) -> Opened:
-        """What became of the intent: it was written, or an equal request was answered, or is asked now."""
+        """Record the intent. The result says whether it was written, or an equal request was
+        answered or is in flight.
+        """
         intent, claim = call.intent(), call.claim
         found = await self._written(intent)
         if claim is None or found.operation is not None:
@@ -112,7 +116,7 @@ class Caller:
         return found
 
     async def _written(self, intent: Intent) -> Opened:
-        """What the statement says. When the handler is cancelled before, the intent is deleted: nothing was asked."""
+        """Write the intent. If the handler is cancelled first, the intent is deleted, because no request was sent."""
         writing = self._writer.open(intent)
         try:
             found = await asyncio.shield(writing)
@@ -124,25 +128,25 @@ class Caller:
         return found
 
     async def _unwritten(self, writing: Awaitable[Opened | Exception]) -> None:
-        with contextlib.suppress(Exception):  # then nothing was written
+        with contextlib.suppress(Exception):  # an error here means that nothing was written
             found = await writing
             if isinstance(found, Opened) and found.opened is not None:
                 await self._writer.take_back(found.opened)
 
     async def _wait(self, key: str, found: Opened) -> None:
-        """A moment, while an equal request is under way. An open call of this worker without a task here was never
+        """Wait a moment while an equal request is in flight. An open call of this worker without a local task was never
         sent, or is no longer polled: it is taken back.
         """
         if found.here and found.asked and not self._opening[key] and key not in self._under_way.values():
             await self._writer.take_back(found.asked)
         else:
-            await asyncio.sleep(random.uniform(0.1, 0.3))  # noqa: S311 - not all at once
+            await asyncio.sleep(random.uniform(0.1, 0.3))  # noqa: S311 - jitter
 
     # — the request —
 
     async def _make(self, call: PlannedCall, id: int, operation: str | None) -> Answer | None:
-        """The answer to an intent that was written, or to what was submitted before as *operation*; None when there
-        will be no answer to that one.
+        """The answer for a recorded intent, or for an *operation* that was submitted before; None when that operation
+        will never have a result.
         """
         request = call.request
         if not isinstance(request, DeferredRequest):
@@ -156,7 +160,7 @@ class Caller:
         except ResultLost:
             if operation is None:
                 raise
-            return None  # it was submitted too long ago, or in vain: once more
+            return None  # submitted too long ago, or without success: submit again
 
     async def _ask(
         self,
@@ -174,7 +178,8 @@ class Caller:
         except BaseException:
             await self._writer.withdraw(id)
             raise
-        # A handler that is stopped meanwhile does not take the answer along, for it is paid.
+        # The exchange runs in its own task: the answer is paid for, so it is recorded even when the
+        # handler is cancelled.
         sent = time.monotonic()
         exchange = self._beside(call.key, self._exchange(call, id, limit, guessed, send, keep))
         try:
@@ -217,13 +222,13 @@ class Caller:
         await self._limiter.answered(limit)
         return operation
 
-    # — what was submitted —
+    # — submitted operations —
 
     async def _poll(
         self, call: PlannedCall, request: DeferredRequest[Any], id: int, operation: str, until: float
     ) -> Answer:
-        """The answer in the end. No place of a limit is held in between, and who is stopped, or runs out of time,
-        leaves it where the next finds it.
+        """Poll until the answer is there. Between two polls no slot of a limit is held. A cancelled or timed-out poll
+        leaves the operation recorded, so that the next attempt continues it.
         """
         limit, sent = request.looks[0], time.monotonic()
         try:
@@ -239,7 +244,7 @@ class Caller:
                     break
                 await asyncio.sleep(pause)
         except ProviderError as error:
-            # When there will never be a result the call has failed, else the next look may find it.
+            # When there will never be a result, the call has failed. Otherwise the next poll may find it.
             lost = isinstance(error, ResultLost | RequestRejected)
             await (self._writer.fail(id, error) if lost else self._writer.rest(id, error))
             raise await self._consequences.failure(call, limit, error, sent) from error

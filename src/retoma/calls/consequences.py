@@ -1,6 +1,4 @@
-"""What a call that must not be made, or that failed, means: for its job, for its batch, and for all who ask the same
-provider.
-"""
+"""What a refused or failed call means for its job, for its batch, and for every other caller of the same provider."""
 
 from __future__ import annotations
 
@@ -19,26 +17,28 @@ from retoma.providers import Allowance, ProviderError, ProviderRefused, RateLimi
 from retoma.store import batches
 
 _COOL_SECONDS = 5.0
-_LONGEST_COOLING = 3600.0  # whatever a provider says: a wrong clock must not stop a model for years
+_LONGEST_COOLING = 3600.0  # cap on what a provider says: a wrong clock must not stop a model for years
 _MINUTE = 60.0
 
 
 class Consequences:
-    """Decides how a job ends whose call is not answered, and keeps others from asking in vain."""
+    """Decides how a job ends when its call has no answer, and stops other callers from sending
+    requests that would fail.
+    """
 
     def __init__(self, database: Database, limiter: Limiter, *, unknown_price: str) -> None:
         self._database = database
         self._limiter = limiter
         self._unknown_price = unknown_price
 
-    # — it must not be made —
+    # — before the request —
 
     def must_not_ask(self, call: PlannedCall, found: Opened) -> bool:
-        """Whether the intent must be taken back."""
+        """Whether the intent must be withdrawn."""
         return self._unpriced(call, found) or self._doubtful(call, found)
 
     async def refusal(self, claim: Claim, call: PlannedCall, found: Opened) -> BaseException:
-        """How the job ends whose intent was taken back."""
+        """How the job ends after its intent was withdrawn."""
         if self._unpriced(call, found):
             return await self._unknown(claim, call)
         return Review(None, reason=f"the answer of {call.request.limit} to step {call.step!r} is in doubt")
@@ -50,7 +50,9 @@ class Consequences:
         return bool(found.doubts) and call.request.in_doubt == "hold"
 
     async def _unknown(self, claim: Claim, call: PlannedCall) -> BaseException:
-        """A budget cannot be held where nobody knows what a call costs: a person is asked, or the job is refused."""
+        """A budget cannot be enforced when the price of a call is unknown: the batch is paused until a person sets a
+        price, or the job is rejected.
+        """
         request = call.request
         units = request.estimate.units
         if self._unknown_price == "ask" and claim.batch_id is not None:
@@ -65,8 +67,8 @@ class Consequences:
         return Reject(str(error))
 
     async def unpaid(self, batch_id: int, needed: Decimal) -> Suspend:
-        """The batch is paused when its budget is used up. While others hold what they may not need, it is only waited
-        for: most requests cost less than was reserved for them.
+        """Pause the batch when its budget is used up. While other calls hold reservations, the job only waits, because
+        most requests cost less than their reservation.
         """
 
         async def pause() -> bool:
@@ -78,17 +80,19 @@ class Consequences:
             return Suspend("released", reason="budget")
         return Suspend("postponed", delay=random.uniform(0.5, 1.5), reason="budget: others are under way")  # noqa: S311
 
-    # — it was made —
+    # — after the request —
 
     async def heed(self, limit: str, left: Allowance) -> None:
-        """Ask nothing of a provider that says nothing is left, until it says there is again. Some tell the time at
-        which all will be back, so it is tried after a minute at the latest.
+        """Stop calling a provider that reports no remaining allowance until its reset time. Some providers report the
+        time of the full reset, so the pause is a minute at most.
         """
         if 0 in (left.requests, left.tokens) and left.resets_in is not None and left.resets_in > 0:
             await self._limiter.cool(limit, min(left.resets_in, _MINUTE), "the provider says that nothing is left")
 
     async def failure(self, call: PlannedCall, limit: str, error: ProviderError, sent: float) -> BaseException:
-        """What a request that was *sent* then, and failed, means for everybody, and for the job that made it."""
+        """What the failure of a request, *sent* at that time, means: cool or break the limit for every caller, and
+        return how the job ends.
+        """
         claim, provider = call.claim, call.request.provider
         if isinstance(error, RateLimited):
             seconds = min(max(error.retry_after or _COOL_SECONDS, 0.1), _LONGEST_COOLING)

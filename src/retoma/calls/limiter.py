@@ -1,5 +1,5 @@
-"""What a provider allows, held to by all workers together. An executor takes small slices ahead, so that a call does
-not cost a round trip; whoever would have to wait long gives up its place and comes back when it is its turn.
+"""Enforces provider limits across all workers. An executor acquires small grants in advance, so that most calls need no
+round trip. A job that would wait too long is rescheduled instead of blocking its slot.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from retoma.postgres.group_commit import GroupCommit
 from retoma.store import limits
 from retoma.store.query import Query
 
-_LONGEST_WAIT = 1.5  # seconds to wait in place; past that a job waits in its queue, and holds no slot
-_FRESH = 1.0  # seconds for which what was given may be used: by then somebody may have been told to cool
-_AT_LEAST = 0.2  # of them, however long it was on its way: else nobody would get on where all is slow
+_LONGEST_WAIT = 1.5  # seconds to wait in place; past that the job goes back to its queue and holds no slot
+_FRESH = 1.0  # seconds for which a grant may be used: after that another worker may have cooled the limit
+_AT_LEAST = 0.2  # seconds of them, however long the statement took: else a slow database stops every call
 _MOST_AHEAD = 100
-_PLENTY = 1 << 30  # places, where nobody counts them
-_SPREAD = 10.0  # seconds over which one piece of those who sleep is woken
+_PLENTY = 1 << 30  # slots when they are not counted
+_SPREAD = 10.0  # seconds over which one group of sleeping jobs is woken
 _PIECE = 1000
 
 
 @dataclass(slots=True)
 class _LocalBudget:
-    """What this executor has of one limit."""
+    """What this executor holds of one limit."""
 
     requests: float = 0.0
     tokens: float = 0.0
@@ -41,13 +41,15 @@ class _LocalBudget:
     seated: bool = False
     fresh_until: float = 0.0
     warnings: int = 0
-    """How often this executor was told to stop; what was given before counts no longer."""
+    """How often this executor was told to stop; grants from before are void."""
     failed_at: float = 0.0
-    """When the last failure was known here: what was sent before was under way together with it."""
+    """When this executor last learned of a failure; calls sent before that were in flight
+    together with the failed one.
+    """
     asking: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def spend(self, tokens: float) -> bool:
-        """Whether a request of so many *tokens* may be made at once; then it is under way."""
+        """Start a request of that many *tokens* if the grant covers it; False if it does not."""
         fits = self.requests >= 1 and self.tokens >= tokens and self.busy < self.places
         if not fits or time.monotonic() >= self.fresh_until:
             return False
@@ -57,13 +59,13 @@ class _LocalBudget:
         return True
 
     def back(self) -> tuple[float, float]:
-        """What is left of requests and tokens, or owed of them, and is here no longer."""
+        """Empty the budget and return what was left, or owed, of requests and tokens."""
         left = (self.requests, self.tokens) if self.requests != math.inf else (0.0, 0.0)
         self.requests = self.tokens = 0.0
         return left
 
     def fill(self, got: Grant, began: float) -> None:
-        """What was asked for at *began* and given. What nobody counts need not be asked for again while it is fresh."""
+        """Add a grant that was requested at *began*. An uncounted limit becomes unlimited while the grant is fresh."""
         free = not got.counted and not got.probe
         self.requests += math.inf if free else got.requests
         self.tokens += math.inf if free else got.tokens
@@ -85,13 +87,13 @@ class Limiter:
         self._database = database
         self._worker_id = worker_id
         self._budgets: dict[str, _LocalBudget] = {}
-        self._chosen: dict[str, str] = {}  # which limit counts for the narrowest name, as far as is known
+        self._chosen: dict[str, str] = {}  # by the narrowest name: which limit applies, as far as known
         self._restated: GroupCommit[str] = GroupCommit(self._restate)
         self._waking: dict[str, asyncio.Task[None]] = {}
 
     async def acquire(self, names: Sequence[str], tokens: float) -> str:
-        """Come back when a request of so many *tokens* may be made, with the one of *names* that it counts against;
-        Suspend when that takes too long to wait for.
+        """Wait until a request of that many *tokens* may be sent, and return the name among *names* that it counts
+        against. Raises Suspend when the wait would be too long.
         """
         until = time.monotonic() + _LONGEST_WAIT
         while True:
@@ -102,7 +104,7 @@ class Limiter:
             budget.waiting += 1
             try:
                 async with budget.asking:
-                    await asyncio.sleep(0)  # those who come at this very moment are asked for along with us
+                    await asyncio.sleep(0)  # let concurrent callers join, so that one statement asks for all
                     if budget.spend(tokens):
                         return name
                     got = await self._take(names, name, budget, tokens)
@@ -116,11 +118,11 @@ class Limiter:
                 if await self._hold(budget, got):
                     return name
             elif got.wait:
-                # Many short waits are a long one.
+                # Repeated short waits add up: past the deadline the job is suspended.
                 await _sit_out(name, got.wait if time.monotonic() < until else max(got.wait, _LONGEST_WAIT + 0.1))
 
     async def _take(self, names: Sequence[str], name: str, budget: _LocalBudget, tokens: float) -> Grant:
-        """What the database gives; unless it is for later, it is in the budget of its limit."""
+        """Ask the database for a grant. A grant for now goes into the budget of its limit; one for later does not."""
         ahead = max(1, min(budget.waiting, _MOST_AHEAD))
         query = functools.partial(
             limits.take,
@@ -152,22 +154,23 @@ class Limiter:
         try:
             rows = await self._database.all(query(back=back))
         except UNAVAILABLE:
-            # Whether it was given is unknown: what was left is not given back twice, and what was given is lost.
+            # Whether the first statement committed is unknown. The leftovers are not returned twice,
+            # and its grant is lost.
             rows = await self._database.persist(query())
-        if not rows:  # nobody has limited it so far: then there is nothing but its breaker
+        if not rows:  # the name has no limit yet: create a row without one, for its circuit breaker
             await self._database.persist(limits.put(narrowest, requests=None, tokens=None, at_once=None, keep=True))
             rows = await self._database.persist(query())
         return rows[0]
 
     def _untaken(self, budget: _LocalBudget, taking: asyncio.Future[Grant]) -> None:
-        """Who asked went away before it was given: its places are for others."""
+        """The caller was cancelled before the grant arrived: release its slots."""
         if not taking.cancelled() and taking.exception() is None and (got := taking.result()).seated:
             seated = self._budgets.setdefault(got.name, budget)
             seated.sit(got)
             self._restated.put(got.name)
 
     async def _hold(self, budget: _LocalBudget, got: Grant) -> bool:
-        """Whether a request that was given for a moment later may be made, once it is that moment."""
+        """Wait for the time of a grant that starts later, and return whether the request may then be sent."""
         warnings = budget.warnings
         budget.busy += 1
         try:
@@ -177,13 +180,13 @@ class Limiter:
             budget.requests += got.requests
             budget.tokens += got.tokens
             raise
-        if budget.warnings != warnings:  # a cooled bucket was emptied: there is nothing to give back
+        if budget.warnings != warnings:  # the cooled bucket was emptied: there is nothing to return
             budget.busy -= 1
             return False
         return True
 
     async def _change(self, narrowest: str, name: str, budget: _LocalBudget, got: Grant, began: float) -> None:
-        """Another limit counts from now on: what was given of it goes to its own budget."""
+        """Switch to another limit, and move the grant to the budget of that limit."""
         self._chosen[narrowest] = got.name
         other = self._budgets.setdefault(got.name, _LocalBudget())
         if got.requests and (got.wait or other.busy or other.asking.locked()):
@@ -194,7 +197,7 @@ class Limiter:
             self._restated.put(name)
 
     def release(self, name: str, *, guessed: float, used: float) -> None:
-        """The request is over, and took so many tokens in fact: what was guessed too high serves the next."""
+        """End a request that used that many tokens; the tokens guessed in excess serve the next one."""
         budget = self._budgets[name]
         budget.busy -= 1
         budget.tokens += guessed - used
@@ -202,8 +205,8 @@ class Limiter:
             self._restated.put(name)
 
     async def _restate(self, names: list[str]) -> None:
-        """Say again how much is under way, where places are held that nobody here needs, until it was heard; and what
-        was used beyond what was given.
+        """Report to the database how many slots are in use, when this executor holds more than it needs, and the tokens
+        used beyond the grant.
         """
         for name in dict.fromkeys(names):
             budget = self._budgets[name]
@@ -217,12 +220,12 @@ class Limiter:
                     await self._database.persist(limits.sit(name, self._worker_id, taken=needed))
 
     async def cool(self, name: str, seconds: float, reason: str) -> None:
-        """The provider said when to come back: nobody asks it before."""
+        """Stop all callers until the time that the provider named."""
         self._budgets[name].warn()
         await self._database.persist(limits.cool(name, seconds=seconds, reason=reason))
 
     async def failed(self, name: str, *, sent: float, reason: str) -> None:
-        """A call that was *sent* then failed. Those that were under way together count once for the breaker."""
+        """Record a failed call, *sent* at that time. Calls in flight together count as one failure for the breaker."""
         budget = self._budgets[name]
         budget.warn()
         if sent < budget.failed_at:
@@ -232,12 +235,12 @@ class Limiter:
         await self._database.persist(limits.tell(name, good=False, reason=reason, age=age))
 
     async def answered(self, name: str) -> None:
-        """A call went well, for the breaker."""
+        """Record a successful call for the breaker."""
         if await self._database.persist(limits.tell(name, good=True)):
             self.closed(name)
 
     def closed(self, name: str) -> None:
-        """The breaker was closed by an answer of ours: who sleeps for it is woken."""
+        """Wake the jobs that sleep for this limit, after an answer has closed its breaker."""
         if name not in self._waking:
             self._waking[name] = asyncio.ensure_future(self._wake(name))
             self._waking[name].add_done_callback(lambda _: self._waking.pop(name))
@@ -248,14 +251,14 @@ class Limiter:
             after += _SPREAD
 
     async def settled(self) -> None:
-        """Come back when all has been said."""
+        """Wait until every report is written."""
         await self._restated.idle()
         while self._waking:
             await asyncio.wait(self._waking.values())
 
 
 async def _sit_out(name: str, seconds: float) -> None:
-    """Wait here when it is short; else the job waits in its queue."""
+    """Sleep here when the wait is short; otherwise suspend the job, which then waits in its queue."""
     if seconds > _LONGEST_WAIT:
         raise Suspend("postponed", delay=seconds * random.uniform(1.0, 1.1), reason=f"limited: {name}")  # noqa: S311
-    await asyncio.sleep(seconds * random.uniform(1.0, 1.5))  # noqa: S311 - not all at once
+    await asyncio.sleep(seconds * random.uniform(1.0, 1.5))  # noqa: S311 - jitter

@@ -1,4 +1,4 @@
-"""A request of any kind is made and read: the one function between a run and the recording of calls."""
+"""Makes a request of any kind and reads its answer: the one function between a run and the recording of calls."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ T = TypeVar("T")
 
 
 class Calling(Protocol):
-    """Where calls are made: the caller, or a rehearsal's stand-in."""
+    """What makes calls: the caller, or a rehearsal's stand-in."""
 
     async def call(self, claim: Claim | None, step: str, request: Request[Any], *, kind: str = "first") -> Answer:
         """The answer to *request*."""
 
     async def unfit(self, numbers: Sequence[int]) -> None:
-        """The answers of these numbers do not fit what was asked for."""
+        """Mark the answers with these numbers as unfit for reuse."""
 
 
 async def perform(caller: Calling, claim: Claim | None, step: str, request: Request[T]) -> T:
-    """The value that *request* asks for. Each repair is a call of its own, with its cost."""
+    """The value that *request* asks for. Each repair is a call of its own, with its own cost."""
     if not request.recorded:
         return await request.compute()
     kind = "first"

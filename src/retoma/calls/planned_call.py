@@ -1,4 +1,4 @@
-"""A call that is about to be made: the request, who makes it, its key, and what it may cost."""
+"""A call that is about to be made: its request, its job, its key, and its price."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from retoma.model.job import Claim
 from retoma.providers.request import DeferredRequest, Request
 from retoma.store.calls import Intent
 
-_SLACK = 10.0  # seconds that a request may take beside its own: the limiter's wait, and the writing down
+_SLACK = 10.0  # seconds that a call may take beside the request itself: waiting for the limit, and recording
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedCall:
-    """A request in the hands of the caller."""
+    """A request on its way through the caller."""
 
     claim: Claim | None
-    """None when no job asks."""
+    """None for a call outside a job."""
     step: str
     request: Request[Any]
     kind: str
@@ -31,12 +31,12 @@ class PlannedCall:
 
     @property
     def tokens(self) -> int:
-        """How many tokens it may take, for the limits; one at least."""
+        """The tokens to reserve from the limits; at least one."""
         estimate = self.request.estimate
         return max(1, estimate.input_tokens + estimate.output_tokens)
 
     def intent(self) -> Intent:
-        """The same as it is recorded."""
+        """The intent to record for this call."""
         claim, request = self.claim, self.request
         return Intent(
             key=self.key,

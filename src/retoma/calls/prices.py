@@ -1,4 +1,4 @@
-"""What models cost: as people say in the table of prices, else as it is publicly known."""
+"""What models cost: from the table of prices when people have set one, otherwise from published prices."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from retoma.providers.request import LOCAL, Request
 from retoma.store import calls
 
 PUBLIC = "genai-prices"
-"""Who said so, of prices that no person set."""
-_FRESH = 60.0  # seconds for which a price that was read is taken for today's
+"""The source named for prices that no person set."""
+_FRESH = 60.0  # seconds for which a price that was read counts as current
 _BATCH = "batch"
 _FREE_MODEL = ":free"
 _FREE = Rates(input=Decimal(0), output=Decimal(0), unit=Decimal(0))
 
 
 class Cost(NamedTuple):
-    """What something cost, or None, and how that is known, or why it is not (Call.cost_basis)."""
+    """A cost, or None, and how it is known or why it is not (Call.cost_basis)."""
 
     amount: Decimal | None
     basis: str
@@ -38,20 +38,20 @@ class Tariff:
     provider: str
     model: str
     own: Mapping[str, Rates] = field(default_factory=dict)
-    """What people set, by tier; what they set for the standard tier holds for those without a price of their own."""
+    """The prices that people set, by tier; the price of the standard tier applies to tiers without one."""
     at: datetime | None = None
-    """The moment of the request; None is now."""
+    """The time of the request; None means now."""
     free: bool = False
-    """Whether it is known to cost nothing."""
+    """Whether the model is known to cost nothing."""
 
     @property
     def known(self) -> bool:
-        """Whether a request can be priced before it is made."""
+        """Whether a request can be priced before it is sent."""
         return self.free or "" in self.own or self._public("", self.model) is not None
 
     def cost(self, usage: Usage, *, model: str = "") -> Cost:
-        """What *usage* cost: what the provider says, else what people set, else what is publicly known of *model*, the
-        name that the answer bears, or of the one that was asked for.
+        """The cost of *usage*: as the provider states it, else by the prices that people set, else by the published
+        price of *model* (the name in the answer) or of the model that was asked for.
         """
         if usage.cost is not None:
             return Cost(usage.cost, "provider")
@@ -71,14 +71,16 @@ class Tariff:
 
 
 class Prices:
-    """The table of prices, as one executor reads it."""
+    """The table of prices as one executor reads it."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._read: dict[tuple[str, str], tuple[float, Tariff]] = {}
 
     async def of(self, request: Request[Any]) -> Tariff:
-        """What *request* costs now; what is taken from what is publicly known is written down for people to see."""
+        """The tariff for *request* now. A published price that is used is written to the table, so
+        that people can see it.
+        """
         provider, model = request.provider, request.model
         now = datetime.now(UTC)
         if provider == LOCAL or not _bills(request.estimate):
@@ -114,13 +116,13 @@ def _bills(usage: Usage) -> bool:
 
 
 def tariff_of(provider: str, model: str, rows: Iterable[Price], *, at: datetime | None = None) -> Tariff:
-    """What a model costs by *rows* of the table; what was copied there from what is publicly known is nobody's own."""
+    """The tariff by *rows* of the table. Rows copied from published prices do not count as set by people."""
     own = {row.tier: row.rates for row in rows if row.source != PUBLIC}
     return Tariff(provider, model, own, at, free=provider == LOCAL)
 
 
 def publicly_known(provider: str, model: str, *, tier: str = "", at: datetime | None = None) -> Rates | None:
-    """What *model* costs in *tier*, or None when nobody knows that here."""
+    """The published price of *model* in *tier*, or None when there is none."""
     found = _found(provider, model)
     if found is None:
         return None
@@ -132,14 +134,14 @@ def publicly_known(provider: str, model: str, *, tier: str = "", at: datetime | 
     if tier and not (own and any(_holds(variant, context, when) for variant in info.price_variants or ())):
         return None
     rates = _rates(info.get_prices(when, context if tier else None))
-    # A name without a price is no knowledge.
+    # A model that is listed without a price counts as unknown.
     return None if rates.input is None and rates.unit is None and not rates.request else rates
 
 
 @lru_cache(maxsize=4096)
 def _found(provider: str, model: str) -> tuple[Any, bool] | None:
-    """What is publicly known of a model, and whether it is told by the provider itself: what is told of the same model
-    elsewhere says nothing of service tiers here.
+    """The published entry of a model, and whether the provider itself lists it: an entry of another provider says
+    nothing about the service tiers here.
     """
     try:
         from genai_prices import data_snapshot  # noqa: PLC0415 - an extra, and large
@@ -180,7 +182,7 @@ def _rate(price: Any) -> Rate | None:
 
 
 def _base(rate: Rate | None, otherwise: Decimal | None = None) -> Decimal | None:
-    """The price of the first token, for people to see."""
+    """The price of the first token, for display."""
     if rate is None:
         return otherwise
     return rate.base if isinstance(rate, Steps) else rate

@@ -1,4 +1,4 @@
-"""The record of calls, as it is written: intents and answers of the same moment share a statement."""
+"""Writes the record of calls. Concurrent intents share a statement, and so do concurrent answers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from retoma.system.concurrency import Coalescer
 from retoma.values.text import storable
 
 _MOST_TOGETHER = 100
-_MOST_BYTES = 8_000_000  # of requests, or of answers, in one statement
+_MOST_BYTES = 8_000_000  # bytes of requests, or of answers, in one statement
 NOT_OURS = Opened(
     mine=False,
     known=None,
@@ -36,13 +36,13 @@ NOT_OURS = Opened(
     ours=False,
     operation=None,
 )
-"""The job belongs to another worker: nothing was written."""
+"""Another worker holds the job, so nothing was written."""
 _TOO_LATE = NOT_OURS._replace(mine=True, asked=0)
-"""Another was quicker by less than a statement."""
+"""A concurrent statement recorded an equal call first."""
 
 
 class CallWriter:
-    """Writes the calls of one executor, or of a program that asks for no job: then there is no *worker_id*."""
+    """Writes the calls of one executor, or, without a *worker_id*, of a program outside a job."""
 
     def __init__(self, database: Database, limiter: Limiter, worker_id: int | None, *, tenant: str) -> None:
         self._database = database
@@ -52,24 +52,26 @@ class CallWriter:
         self._opened: Coalescer[Intent, Opened | Exception] = Coalescer(self._open, most=_MOST_TOGETHER)
         self._answered: Coalescer[tuple[Settled, str], Exception | None] = Coalescer(self._answer)
 
-    # — before —
+    # — before the request —
 
     def open(self, intent: Intent) -> asyncio.Future[Opened | Exception]:
-        """What becomes of *intent*, as a future: it is written even when the caller is cancelled."""
+        """Record *intent*. The future completes even when the caller is cancelled."""
         return self._opened.put(intent)
 
     async def withdraw(self, id: int) -> None:
-        """Take an intent back: nothing was asked."""
+        """Delete an intent whose request was not sent."""
         await self._database.persist(calls.withdraw(id))
 
     async def take_back(self, id: int) -> None:
-        """Nobody here is about to ask: what was never a request goes, and what was submitted waits for the next."""
+        """Give up a call that has no local task: delete it if it was never sent, and leave it to the next
+        attempt if it was submitted.
+        """
         await self.withdraw(id)
         await self.rest(id)
 
     async def _open(self, intents: list[Intent]) -> list[Opened | Exception]:
-        """What becomes of each. Those that must not be in one statement go one after the other: two that could share
-        an answer, two of one step, and more than fits well.
+        """Record the intents in as few statements as possible. Those that cannot share a statement follow one another:
+        two that could share an answer, two of one step, and those beyond the size limit.
         """
         found: dict[int, Opened | Exception] = {}
         left = dict(enumerate(intents))
@@ -90,14 +92,14 @@ class CallWriter:
         try:
             rows = await self._repeated(intents)
         except (psycopg.Error, ValueError, TypeError) as error:
-            if len(intents) > 1:  # one of them is at fault, and the others are not to suffer for it
+            if len(intents) > 1:  # one of them is invalid: write each alone, so that the others succeed
                 return [found for each in intents for found in await self._open_piece([each])]
             return [_TOO_LATE if isinstance(error, UniqueViolation) else error]
         return [rows.get(place, NOT_OURS) for place in range(1, len(intents) + 1)]
 
     async def _repeated(self, intents: list[Intent]) -> dict[int, Opened]:
-        """A statement whose end is unknown is repeated, and may find what it wrote itself: an intent of our own that
-        nobody makes, and that is taken back.
+        """Record the intents, and repeat the statement when its outcome is unknown. A repeated statement may find the
+        intent that it wrote itself; no task makes that call, so it is taken back.
         """
         try:
             rows = await self._database.all(self._query(intents))
@@ -108,10 +110,10 @@ class CallWriter:
     def _query(self, intents: list[Intent]) -> Query[tuple[int, Opened]]:
         return calls.open(intents, tenant=self._tenant, worker_id=self._worker_id)
 
-    # — after —
+    # — after the request —
 
     async def known(self, id: int) -> Answer:
-        """The answer that call *id* has."""
+        """The recorded answer of call *id*."""
         call = (await self._database.persist(calls.one(id)))[0]
         return Answer(
             raw=call.answer or "",
@@ -124,27 +126,27 @@ class CallWriter:
         )
 
     async def accept(self, id: int, operation: str) -> None:
-        """The provider took it in, and will answer under *operation*."""
+        """Record that the provider accepted the request and will answer under *operation*."""
         await self._database.persist(calls.accept(id, operation))
 
     async def rest(self, id: int, error: ProviderError | None = None) -> None:
-        """Leave what was submitted to whoever asks for it next; *error* is why the last look found nothing."""
+        """Leave a submitted operation to the next attempt; *error* is why the last poll failed."""
         if self._worker_id is not None:
             why = {} if error is None else _words(error)
             await self._database.persist(calls.rest(id, worker_id=self._worker_id, **why))
 
     async def fail(self, id: int, error: BaseException) -> None:
-        """There is no answer, and perhaps nobody knows whether it was billed."""
+        """Record that there is no answer. Whether the call was billed may be unknown."""
         paid = error.paid if isinstance(error, ProviderError) else None
         await self._database.persist(calls.fail(id, paid=paid, **_words(error)))
 
     async def unfit(self, numbers: Sequence[int]) -> None:
-        """These answers do not fit what was asked for: no other job is given them."""
+        """Mark these answers as unfit, so that no other job reuses them."""
         if numbers:
             await self._database.persist(calls.unfit(numbers))
 
     async def answer(self, id: int, answer: Answer, price: Tariff, limit: str) -> Answer:
-        """The answer as it came, once it is written down. It counts as a success for *limit*."""
+        """Record the raw answer and return it. It counts as a success for *limit*."""
         settled = _settled(id, answer, price)
         error = await self._answered((settled, limit))
         if error is not None:
@@ -152,7 +154,7 @@ class CallWriter:
         return replace(answer, text=settled.text, call=id)
 
     async def _answer(self, answers: list[tuple[Settled, str]]) -> list[Exception | None]:
-        """Write answers down together, in pieces that are not too large. One that is refused takes no other along."""
+        """Record answers together, in statements of bounded size. A refused answer does not affect the others."""
         results: dict[int, Exception | None] = {}
         left = sorted(answers, key=lambda each: each[0].id)
         while left:
@@ -171,7 +173,7 @@ class CallWriter:
         limits = sorted({limit for _, limit in piece})
         try:
             rows = await self._database.persist(calls.answer([settled for settled, _ in piece], limits=limits))
-        except Exception as error:  # noqa: BLE001 - told to who waits for it
+        except Exception as error:  # noqa: BLE001 - passed on to the caller that waits for it
             if len(piece) == 1:
                 return {piece[0][0].id: error}
             found: dict[int, Exception | None] = {}
@@ -209,7 +211,7 @@ def _settled(id: int, answer: Answer, price: Tariff) -> Settled:
 
 
 def _words(error: BaseException) -> dict[str, Any]:
-    """The status of *error*, its words, and what came in place of an answer, as they can be kept."""
+    """The status, the message and the response body of *error*, as text that can be stored."""
     raw = error.raw if isinstance(error, AnswerUnreadable) else None
     return {
         "status": error.status if isinstance(error, ProviderError) else None,

@@ -1,1 +1,3 @@
-"""What can be asked of the engine: generators that yield queries, one sequence for every door and driver."""
+"""What callers can ask of the engine: generators that yield queries, so that every entry point and driver
+runs the same sequence.
+"""

@@ -1,7 +1,7 @@
-"""What can be done with batches that are there: resumed, retried, paused, cancelled, restarted, looked after.
+"""Actions on existing batches: resume, retry, pause, cancel, restart and change.
 
-A command begins by holding the batch's row. Whatever it finds there stays so until the transaction around it ends:
-of several who ask for the same, one does it and the others find it done.
+A command first locks the batch's row, so the state it reads holds until its transaction ends. When several callers ask
+for the same action, one performs it and the others find it done.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _NEEDED = ("name", "max_resumes", "stall_seconds")
 
 
 def resume(id: int, *, epoch: int | None, max_resumes: int | None, by: str) -> Command[Resumed]:
-    """Continue from where it stopped; safe to ask many times."""
+    """Continue from where the batch stopped. Idempotent."""
     held = yield from hold(id)
     if held.state in {"queued", "running"} and held.sealed:
         return Resumed((yield from one(id)), changed=False, word="already_running")
@@ -47,7 +47,7 @@ def resume(id: int, *, epoch: int | None, max_resumes: int | None, by: str) -> C
         )
     moved: list[tuple[str, bool]] = yield batches.resume(id, epoch=None, max_resumes=max_resumes, by=by)
     taken = 0
-    # What merely rested goes on by itself; what hung does not.
+    # Paused jobs continue by themselves. Jobs that hang in a stalled batch must be taken back.
     while "stalled" in {held.state, held.was} and (some := (yield batches.take_back(id))):
         taken += len(some)
     while held.state in {"stalled", "failed"} and (yield batches.wake(id)):
@@ -60,7 +60,7 @@ def resume(id: int, *, epoch: int | None, max_resumes: int | None, by: str) -> C
 def retry_failed(
     id: int, *, fingerprint: str | None, cancelled: bool, attempts: int | None, by: str | None = None
 ) -> Command[Resumed]:
-    """New attempts for the jobs that failed, and for nothing else."""
+    """New attempts for the failed jobs, and for no other."""
     validation.whole("attempts", attempts, 1, validation.MOST_ATTEMPTS)
     held = yield from hold(id)
     if held.operation_id is not None and (yield from operation_commands.one(held.operation_id)).kind == "retry":
@@ -88,7 +88,7 @@ def pause(id: int, *, reason: str, by: str | None = None) -> Command[Batch]:
 
 
 def cancel(id: int, *, reason: str, by: str | None = None) -> Command[Batch]:
-    """Stop it: what waits ends now, what runs is told with the next heartbeat, what is done stays done."""
+    """Stop the batch: waiting jobs end now, running jobs are cancelled with the next heartbeat, finished jobs stay."""
     held = yield from hold(id)
     if held.state in {"completed", "failed"}:
         batch = yield from one(id)
@@ -106,7 +106,7 @@ def cancel(id: int, *, reason: str, by: str | None = None) -> Command[Batch]:
 
 
 def restart(id: int, *, configuration: Mapping[str, Any] | None, by: str | None = None) -> Command[Resumed]:
-    """Run every job anew, also those that are done: their checkpoints are set aside."""
+    """Run every job again, finished ones too; their checkpoints are set aside."""
     held = yield from hold(id)
     yield from operation_commands.refuse(id, held.operation_id)
     text = None if configuration is None else as_json(configuration, "configuration")
@@ -121,8 +121,8 @@ def restart(id: int, *, configuration: Mapping[str, Any] | None, by: str | None 
 
 
 def change(id: int, changes: Mapping[str, Any], *, epoch: int | None = None, by: str | None = None) -> Command[Batch]:
-    """Another name, limit, budget or labels for a batch that is there. None lifts a limit, where there may be none, and
-    takes all labels away; without anything to change, nothing does.
+    """Change the name, limit, budget or labels of a batch. None lifts a limit where that is allowed, and removes all
+    labels. Without any option nothing changes.
     """
     held = yield from hold(id)
     if epoch is not None and held.epoch != epoch:

@@ -1,4 +1,4 @@
-"""What can be asked of batches, once for every door: made, filled, sealed, looked at, explained, planned."""
+"""Commands on batches: create, fill, seal, list, explain and plan."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _MOST_JOBS = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchOptions:
-    """What a batch carries beside its jobs."""
+    """What a batch has beside its jobs."""
 
     route: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -59,7 +59,7 @@ class BatchOptions:
 
 
 def options_of(said: Batching) -> BatchOptions:
-    """What a caller *said* with a batch."""
+    """The options that a caller *said* for a batch."""
     refuse_unknown(said, Batching, "A batch")
     return BatchOptions(**said)
 
@@ -71,14 +71,14 @@ def create(
     name: str,
     options: BatchOptions,
 ) -> Command[Batch]:
-    """A batch and its jobs, sealed; all of it in the transaction around this, or nothing."""
+    """Create a batch with its jobs, sealed. All of it commits with the surrounding transaction, or nothing does."""
     id = yield from _open(pipeline, name, options, expires=60.0)
     yield from fill(id, pipeline, inputs, keys, options)
     return (yield from seal(id, expected=None))
 
 
 def open(pipeline: Pipeline[Any, Any], name: str, options: BatchOptions, *, expires: float) -> Command[Batch]:
-    """A batch that is filled bit by bit; unless it is sealed in time, it is cancelled."""
+    """Open a batch that is filled piece by piece. It is cancelled unless it is sealed in time."""
     id = yield from _open(pipeline, name, options, expires=expires)
     return (yield from one(id))
 
@@ -136,7 +136,7 @@ def as_json(value: Mapping[str, Any], what: str) -> str:
 
 
 def _with_large_numbers(value: Mapping[str, Any]) -> str | None:
-    """*value* as JSON, whose numbers have no end; None where it would come back as something else."""
+    """*value* as JSON with integers of any size; None when it would not read back as the same value."""
     try:
         text = json.dumps(value, allow_nan=False, ensure_ascii=False)
         text.encode()
@@ -152,7 +152,7 @@ def fill(
     keys: Callable[[I], str | None],
     options: BatchOptions = BatchOptions(),
 ) -> Command[list[Receipt]]:
-    """Add jobs to a batch that is still open. The same key in the same batch gives the same job back."""
+    """Add jobs to an open batch. The same key in the same batch returns the same job."""
     must_be_pipeline(pipeline)
     _check_id(id)
     found: list[batches.Filling] = yield batches.filling(id)
@@ -179,7 +179,7 @@ def fill(
 
 
 def seal(id: int, *, expected: int | None) -> Command[Batch]:
-    """Let the jobs of a batch be taken; no more can be added. *expected* must be how many there are."""
+    """Seal a batch: its jobs can be claimed, and none can be added. *expected* must equal the number of jobs."""
     held = yield from hold(id)
     if held.state == "cancelled":
         raise BatchConflict(
@@ -216,7 +216,7 @@ def _refuse_seal(id: int, expected: int, size: int) -> NoReturn:
     )
 
 
-# — looking —
+# — reading —
 
 
 def one(id: int) -> Command[Batch]:
@@ -304,7 +304,7 @@ def explained(id: int, *, words: bool = True) -> Command[Explanation]:
 
 
 def plan(id: int, *, configuration: Mapping[str, Any] | None) -> Command[Plan]:
-    """What a resume would do; with another *configuration*, also what a restart under it would do again."""
+    """What a resume would do; with another *configuration*, also what a restart with it would do again."""
     batch = yield from one(id)
     found = (yield batches.plan(id))[0]
     can, why_not = _resumable(batch)
@@ -314,7 +314,7 @@ def plan(id: int, *, configuration: Mapping[str, Any] | None) -> Command[Plan]:
     )
     reruns = found.done if changed else 0
     each = found.seconds_each
-    # A mean over what is known alone would promise too little.
+    # A mean over the priced calls alone would promise too little.
     money_each = batch.spent / found.done if found.done and not batch.unpriced else None
     return Plan(
         batch=batch,

@@ -1,4 +1,4 @@
-"""Lanes that have nothing to give rest, so that no claim looks at them; those that are empty go. A page at a time."""
+"""Takes lanes without ready jobs out of the claim scan, and removes empty lanes, one page at a time."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ _PAGE = 1000
 
 
 def rest(after: int) -> Command[int]:
-    """Let those of the lanes behind *after* rest that have nothing to give now. Where the next page begins; 0 after the
-    last. In one transaction: the second statement sees every job that the first had to wait for.
+    """Put the idle lanes after *after* to rest, and return where the next page begins (0 after the last). Run it in one
+    transaction: the second statement sees every job that the first had to wait for.
     """
     found: list[queues.Page] = yield queues.idle_lanes(after=after, limit=_PAGE)
     if ids := _ids(found):
@@ -21,13 +21,13 @@ def rest(after: int) -> Command[int]:
 
 
 def wake(after: int) -> Command[int]:
-    """Wake those that rest although they have something to give: a program of an older version put it there."""
+    """Wake resting lanes that have ready jobs: a program of an older version enqueued into them."""
     found: list[queues.Page] = yield queues.wake_lanes(after=after, limit=_PAGE)
     return found[0][0] or 0
 
 
 def remove(after: int) -> Command[int]:
-    """Remove those that are empty and have no setting of their own. In one transaction, as *rest*."""
+    """Remove empty lanes without settings of their own. Run it in one transaction, as *rest*."""
     found: list[queues.Page] = yield queues.empty_lanes(after=after, limit=_PAGE)
     if ids := _ids(found):
         yield queues.remove_lanes(ids)

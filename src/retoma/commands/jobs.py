@@ -1,4 +1,6 @@
-"""What can be asked of the engine, once for every door: each command yields queries and is sent their rows."""
+"""Commands on jobs. Each one yields queries and receives their rows, so that every entry point
+runs the same sequence.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ _AT_A_TIME = 2000
 def enqueue_one(
     pipeline: Pipeline[I, Any], input: I, key: str | None, options: Enqueueing, *, notify: Callable[[str], bool]
 ) -> Command[Receipt]:
-    """Queue one job; where its key is taken, the job that has it comes back."""
+    """Enqueue one job; when its key is taken, return the job that has it."""
     order = _order(pipeline, options)
     if told := _correlation_ids(options, [input]):
         order["correlation_id"] = told[0]
@@ -37,12 +39,12 @@ def enqueue_one(
     rows: list[Receipt] = []
     while not rows:
         if lane:
-            # Made again as long as it is removed, for it was empty, before the job is in it.
+            # An empty lane can be removed before the job is in it, so create it again until the insert succeeds.
             yield queues.lanes(order["queue"], [lane], at_once=pipeline.lane_at_once)
             rows = yield jobs.enqueue(order, [text], [key], [lane], notify=hint)
         else:
             rows = yield jobs.enqueue_one(order, text, key, notify=hint)
-        if not rows and key:  # pruned before it is found, the job that has the key leaves it free
+        if not rows and key:  # the job that has the key was pruned before it could be read, so the key is free again
             rows = yield jobs.by_keys(order, [key])
     if options.get("if_taken") == "raise":
         _refuse_taken(pipeline, [each for each in rows if not each.new])
@@ -58,7 +60,7 @@ def enqueue(
     notify: Callable[[str], bool],
     batch_id: int | None = None,
 ) -> Command[list[Receipt]]:
-    """Queue one job per input, a bounded number per statement; receipts in the order of the inputs."""
+    """Enqueue one job per input, a bounded number per statement. The receipts have the order of the inputs."""
     order = _order(pipeline, options, batch_id=batch_id)
     receipts: list[Receipt] = []
     ours: set[int] = set()
@@ -97,7 +99,7 @@ def _check(options: Enqueueing, pipeline: Pipeline[Any, Any]) -> None:
 
 def _order(pipeline: Pipeline[Any, Any], options: Enqueueing, *, batch_id: int | None = None) -> jobs.Order:
     must_be_pipeline(pipeline)
-    if options:  # most say nothing
+    if options:  # most inputs have no options
         _check(options, pipeline)
     priority, shared = options.get("priority"), options.get("correlation_id")
     return jobs.Order(
@@ -122,7 +124,7 @@ def _lane(pipeline: Pipeline[I, Any], input: I, options: Enqueueing) -> str | No
 
 
 def _correlation_ids(options: Enqueueing, inputs: Sequence[Any]) -> list[str | None]:
-    """The correlation id of each input, where each has its own."""
+    """The correlation id of each input, when each has its own."""
     each_its_own = options.get("correlation_id")
     told = [each_its_own(each) for each in inputs] if callable(each_its_own) else []
     for one in told:
@@ -152,9 +154,9 @@ def _enqueue_some(
     if not any(keys):
         return rows
     if missing := sorted({key for key in keys if key} - {row.key for row in rows if row.key}):
-        # Another transaction was writing these keys at the same moment; by now it has committed or not.
+        # A concurrent transaction was writing these keys; it has committed or rolled back by now.
         rows = rows + (yield jobs.by_keys(order, missing))
-        # Pruned before they were found, the jobs that had the keys leave them free.
+        # The jobs that had these keys were pruned before they could be read, so the keys are free again.
         free = set(missing) - {row.key for row in rows if row.key}
         again = {key: each for key, each in zip(keys, inputs, strict=True) if key in free}
         if again:
@@ -195,7 +197,7 @@ def page(
     content: bool = True,
     looks: int | None = None,
 ) -> Command[JobPage]:
-    """Jobs that fit; with so many *looks* perhaps not all that would fit on the page."""
+    """The jobs that match; after that many *looks* the page may hold fewer than there are."""
     if state is not None and state not in set(JobState):
         raise ConfigurationError(f"There is no state {state!r}.", next=f"States are {', '.join(JobState)}.")
     validation.page("jobs", limit)
@@ -205,7 +207,7 @@ def page(
     ids: list[int] = []
     at: int | None = validation.LARGEST_ID if before is None else max(0, min(before, validation.LARGEST_ID))
     by_kind = looking.knows_kind(wanted)
-    # One more than wanted: it says that there is another page.
+    # One more than wanted: its presence means that there is another page.
     while at is not None and len(ids) <= limit and looks != 0:
         (walked,) = yield looking.walk_for(wanted, Span(before=at, limit=limit + 1 - len(ids)))
         ids, at, looks = ids + walked.ids, walked.stopped, looks and looks - 1
@@ -275,7 +277,9 @@ def retry(id: int, *, attempts: int | None) -> Command[Job]:
 
 
 def retry_all_failed(*, pipeline: str | None, attempts: int | None) -> Command[list[JobId]]:
-    """New attempts for every failed job, a bounded number per statement; one that fails again stays so."""
+    """New attempts for every failed job, a bounded number per statement. A job that fails
+    again is not retried twice.
+    """
     validation.whole("attempts", attempts, 1, validation.MOST_ATTEMPTS)
     again: list[JobId] = []
     after = 0
@@ -286,7 +290,7 @@ def retry_all_failed(*, pipeline: str | None, attempts: int | None) -> Command[l
 
 
 def restart(id: int, *, attempts: int | None) -> Command[Job]:
-    """Forget the checkpoints (they are set aside, not deleted) and begin anew."""
+    """Set the checkpoints aside (they are not deleted) and start from the first step."""
     validation.whole("attempts", attempts, 1, validation.MOST_ATTEMPTS)
     before = yield from job(id)
     if not before.state.ended:
@@ -298,7 +302,7 @@ def restart(id: int, *, attempts: int | None) -> Command[Job]:
 
 
 def signal(id: int, name: str, value: Any) -> Command[bool]:
-    """True when the job heard it; False when something was said under that name before."""
+    """True when the signal was recorded; False when one under that name was recorded before."""
     text = codec_of(type(value)).encode(value, what=f"the signal {name!r} to job {id}").text
     _check_id(id)
     rows = yield jobs.signal(id, name, text)

@@ -1,5 +1,5 @@
-"""Rounds over jobs and batches, and the events that tell of them: the same whether the watchdog, a maintenance job or a
-caller makes the round.
+"""Maintenance rounds over jobs and batches, and their events: the same for the watchdog, a
+maintenance job and a caller.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from retoma.telemetry.events import BatchAdvanced, BatchFailed, BatchStalled, Jo
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What a round of the watchdog over the batches did."""
+    """What a round over the batches did."""
 
     stalled: list[Explanation] = field(default_factory=list)
     advanced: list[int] = field(default_factory=list)
@@ -29,7 +29,7 @@ class Round:
 
 
 def look_after(*, round: float = 0.0) -> Command[Round]:
-    """A whole round in one transaction, for a caller who asks for one; the watchdog makes it piece by piece."""
+    """A whole round in one transaction, for a caller who asks for one. The watchdog splits it into several."""
     did = yield from tidy()
     for id in (yield batches.silent()):
         yield from look_at(id, did, round=round)
@@ -37,7 +37,9 @@ def look_after(*, round: float = 0.0) -> Command[Round]:
 
 
 def tidy() -> Command[Round]:
-    """End what nobody sealed or stopped half-way, and let go on what moves again."""
+    """Cancel batches that were never sealed, finish cancellations that stopped half-way, and set stalled batches that
+    progress again to running.
+    """
     did = Round()
     for id in (yield batches.unsealed()):
         if (yield batches.cancel(id, reason="unsealed")):
@@ -50,8 +52,8 @@ def tidy() -> Command[Round]:
 
 
 def look_at(id: int, did: Round, *, round: float = 0.0) -> Command[None]:
-    """Call stalled what is stuck; and failed what was called so at least a *round* (in seconds) ago, is stuck still and
-    has no resume left.
+    """Mark a stuck batch as stalled; mark it as failed when it was already stalled at least a *round* (in seconds) ago,
+    is still stuck and has no resume left.
     """
     for seen in (yield batches.evidence(id)):
         why = explain(id, seen)
@@ -69,7 +71,7 @@ def look_at(id: int, did: Round, *, round: float = 0.0) -> Command[None]:
 
 
 def tell_round(did: Round) -> None:
-    """Emit what a round over the batches did, once it is committed."""
+    """Emit the events of a round over the batches, after its commit."""
     for why in did.stalled:
         emit(BatchStalled(batch=why.batch_id, verdict=str(why.verdict), sentence=why.sentence))
     for batch in did.advanced:
@@ -79,7 +81,7 @@ def tell_round(did: Round) -> None:
 
 
 def tell_recovered(recovered: Sequence[Recovered]) -> None:
-    """Emit what became of the jobs of a worker that is gone, once it is committed."""
+    """Emit the events of recovered jobs, after the commit."""
     for each in recovered:
         if each.ending != AttemptEnding.RELEASED:
             emit(

@@ -1,4 +1,4 @@
-"""Operations carried out: piece after piece, each in a transaction of its own."""
+"""Carries out operations, one bounded transaction after another."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ _LOOKS = 10
 
 
 async def carry_out(database: Database, id: int) -> AsyncIterator[Operation]:
-    """The operation after each piece, until it is over; whoever else carries it out does so in turn with us."""
+    """The operation after each piece, until it is finished. Other processes may carry out the
+    same operation in turn.
+    """
     rest = _REST
     while True:
         async with database.transaction() as connection:
@@ -32,13 +34,15 @@ async def carry_out(database: Database, id: int) -> AsyncIterator[Operation]:
             return
         if did:
             rest = _REST
-        else:  # somebody has the batch, or jobs of it
+        else:  # another transaction has locked the batch or some of its jobs
             await asyncio.sleep(rest)
             rest = min(2 * rest, _LONGEST_REST)
 
 
 async def carry_out_later(database: Database, id: int) -> None:
-    """The same when nobody waits for it: what hinders us is left to the workers. It may not be committed yet."""
+    """The same in the background. When something blocks it, the workers do the rest. The operation
+    may not be committed yet.
+    """
     for _ in range(_LOOKS):
         with suppress(*UNAVAILABLE, NotFound):
             async for _now in carry_out(database, id):
@@ -48,7 +52,7 @@ async def carry_out_later(database: Database, id: int) -> None:
 
 
 async def carry_on(database: Database, *, seconds: float = 20.0) -> None:
-    """What others have left half done, for a bounded time: a piece of each in turn."""
+    """Continue operations that their callers have left unfinished, for a bounded time: one piece of each in turn."""
     until = time.monotonic() + seconds
     did = True
     while did and time.monotonic() < until:

@@ -1,7 +1,7 @@
-"""Commands on batches with many jobs: decided at once, carried out a bounded piece at a time.
+"""Commands on batches with many jobs: decided at once, carried out in bounded pieces.
 
-Whoever decides leaves a row that says what is to be done. Each piece is a transaction of its own, by whoever comes
-next: the caller, or any worker when the caller is gone. A job that somebody holds at the moment is looked at again.
+The decision is a row that says what to do. Each piece is a transaction of its own, run by the caller, or by any worker
+when the caller is gone. A job that another transaction has locked is visited again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from retoma.store.batches import Piece, Seen
 from retoma.store.query import Command, Query
 
 SMALL = 2000
-"""How many jobs a batch has at most for whose commands nobody has to wait: they are done where they are decided."""
+"""The largest batch, in jobs, whose commands are carried out in the transaction that decides them."""
 
 _AT_A_TIME = 1000
 _SWEPT = validation.LARGEST_ID
@@ -42,8 +42,8 @@ def _pieces(batch_id: int, kind: str, asked: Mapping[str, Any], *, by: str | Non
 def begin(
     id: int, kind: str, asked: Mapping[str, Any], *, total: int | None, wanted: int, by: str | None = None
 ) -> Command[int]:
-    """Do it, in the transaction that has the batch; what is too much for that, or in other hands, is left to an
-    operation. How many jobs were changed so far.
+    """Carry out the command in the transaction that has locked the batch. What exceeds its bounds, or is locked by
+    others, is left to an operation. Returns how many jobs were changed so far.
     """
     done, after, left = 0, 0, list[int]()
     if total is None or total <= SMALL:
@@ -62,12 +62,12 @@ def begin(
 
 
 def stop(id: int, *, why: str) -> Command[None]:
-    """Carry an operation out no further; whoever says so has its batch."""
+    """End an operation early; the caller has locked its batch."""
     yield operations.finish(id, error=why)
 
 
 def refuse(batch_id: int, id: int | None) -> Command[None]:
-    """Only one operation at a time."""
+    """Refuse a second operation on the same batch."""
     if id is not None:
         now = yield from one(id)
         raise BatchConflict(
@@ -85,7 +85,7 @@ def one(id: int) -> Command[Operation]:
 
 
 def piece(id: int) -> Command[bool]:
-    """The next piece of an operation, in a transaction of its own; False when there was nothing we could do."""
+    """Carry out the next piece of an operation in a transaction of its own; False when nothing could be done."""
     if not validation.is_id(id) or (yield operations.come(id)) != [True]:
         return False
     taken: list[operations.Taken] = yield operations.take(id)

@@ -1,4 +1,4 @@
-"""What callers may say with an enqueue, a batch, a change or a list."""
+"""The options that callers may pass with an enqueue, a batch, a change or a list."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from retoma.model.job import JobState
 
 
 def keys_of(key: str | Callable[[Any], str] | None) -> Callable[[Any], str | None]:
-    """How each input gets its key."""
+    """The key of each input."""
     if key is None or isinstance(key, str):
         return lambda _input: key
     if not callable(key):
@@ -22,12 +22,14 @@ def keys_of(key: str | Callable[[Any], str] | None) -> Callable[[Any], str | Non
 
 
 def always(_queue: str) -> bool:
-    """Whether to hint inside a caller's transaction: it goes out with the commit, whenever that is."""
+    """Whether to notify inside a caller's transaction. PostgreSQL sends the notification with the
+    commit, whenever that is.
+    """
     return True
 
 
 class Wanted(TypedDict, total=False):
-    """Which jobs are looked for."""
+    """Which jobs a list asks for."""
 
     state: JobState | str | None
     pipeline: str | None
@@ -40,16 +42,16 @@ class Wanted(TypedDict, total=False):
 
 _ANY: Wanted = {"state": None, "pipeline": None, "queue": None, "key": None, "batch_id": None, "before": None}
 LOOKS = 3
-"""How often a page that must come in a bounded time looks for more."""
+"""How many pages of rows a bounded search reads before it returns."""
 
 
 def wanted_of(said: Wanted) -> Wanted:
-    """What a caller *said*, and that the rest does not matter."""
+    """The filter that a caller *said*; what was not said does not filter."""
     return {**_ANY, **said}
 
 
 class Enqueueing(TypedDict, total=False):
-    """What may be said with an enqueue, where it differs from the pipeline's own way."""
+    """The options of an enqueue. They override the pipeline's own."""
 
     queue: str
     lane: str
@@ -64,7 +66,7 @@ class Enqueueing(TypedDict, total=False):
 
 
 def refuse_unknown(said: Iterable[str], declared: type, what: str) -> None:
-    """Refuse an option that *declared* does not name, in words."""
+    """Refuse an option that *declared* does not name, with a helpful message."""
     names = declared.__annotations__
     for name in said:
         if name not in names:
@@ -76,32 +78,32 @@ def refuse_unknown(said: Iterable[str], declared: type, what: str) -> None:
 
 
 class Batching(TypedDict, total=False):
-    """What may be said with a batch."""
+    """The options of a batch."""
 
     route: str
-    """Where it was asked for, as people know the place: "/classificador/"."""
+    """Where it was requested, by a name that people know: "/classificador/"."""
     labels: Mapping[str, str]
     configuration: Mapping[str, Any]
-    """Prompt, model, parameters: the batch keeps them as they are now, and its jobs read them from the run."""
+    """Prompt, model, parameters: the batch keeps a copy, and its jobs read it from the run."""
     correlation_id: str
     max_resumes: int
-    """How often it may be resumed after it stalled (3)."""
+    """How often it may be resumed after a stall (3)."""
     max_retries: int
-    """How often a job may be tried again (the pipeline's own)."""
+    """How often a job may be retried (the pipeline's own)."""
     max_failure_rate: float
-    """Stop when a larger part of the jobs fails."""
+    """Stop when a larger share of the jobs fails."""
     budget: Decimal
     at_once: int
     """How many of its jobs may run at the same time, over all workers."""
     stall_seconds: float
-    """How long nothing may move before it is asked why (the pipeline's own)."""
+    """How long nothing may move before the batch is diagnosed (the pipeline's own)."""
     queue: str
     priority: int
     timeout: float
 
 
 class Changing(TypedDict, total=False):
-    """What may be changed of a batch; None lifts a limit, or takes all labels away."""
+    """What may be changed of a batch; None lifts a limit, or removes all labels."""
 
     name: str
     labels: Mapping[str, str] | None

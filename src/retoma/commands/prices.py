@@ -1,4 +1,4 @@
-"""Commands about prices: what a model costs, and what calls cost that had no price when they were made."""
+"""Commands on prices: what a model costs, and the cost of calls that had no price when they were made."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from retoma.store.calls import Unpriced
 from retoma.store.query import Command
 
 PIECE = 500
-"""How many calls are priced in one statement."""
+"""How many calls one statement prices."""
 _STANDARD = ("", "default", "standard")
 
 
 class Kinds(TypedDict, total=False):
-    """What a price may be for: US dollars per million tokens of a kind, and per unit. A kind that is not said costs
-    what the kind costs that it is part of.
+    """What a price can be set for: US dollars per million tokens of a kind, and per unit. A kind without a price of its
+    own costs as much as the kind that it is part of.
     """
 
     input: Decimal
@@ -39,18 +39,18 @@ class Kinds(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Repriced:
-    """What was found for calls without a price."""
+    """The result of pricing calls that had no price."""
 
     calls: int = 0
     cost: Decimal = Decimal(0)
     left: int = 0
-    """Calls that still have none."""
+    """Calls that still have no price."""
     after: int | None = None
-    """Where the next piece begins; None when this was the last."""
+    """Where the next piece begins; None after the last."""
 
 
 def set_price(provider: str, model: str, tier: str, since: date | None, kinds: Kinds) -> Command[Price]:
-    """The price from now on. Batches that rest because nobody knew it go on."""
+    """Set the price from now on. Batches that were paused because it was unknown continue."""
     for what, price in (("provider", provider), ("model", model)):
         validation.text(f"price's {what}", price)
     said: dict[str, Any] = {**kinds}
@@ -73,7 +73,7 @@ def set_price(provider: str, model: str, tier: str, since: date | None, kinds: K
 
 
 def reprice(after: int) -> Command[Repriced]:
-    """One piece of the calls that had no price: those that have one by now get their cost."""
+    """Price one piece of the calls without a price, where a price is known by now."""
     rows: Sequence[Unpriced] = yield calls.unpriced(after=after, limit=PIECE)
     stories: dict[tuple[str, str], list[Price]] = {}
     for provider, model in {(row.provider, row.model) for row in rows}:
@@ -90,10 +90,10 @@ def reprice(after: int) -> Command[Repriced]:
 
 
 def _then(row: Unpriced, stories: Mapping[tuple[str, str], Sequence[Price]]) -> Tariff:
-    """What the model cost when it was asked; before its first price, what that one says."""
+    """The price at the time of the call; for calls before the first price, the first price."""
     day = row.asked_at.date()
     held: dict[str, Price] = {}
-    for price in stories[row.provider, row.model]:  # the oldest first
+    for price in stories[row.provider, row.model]:  # oldest first
         if price.since <= day or price.tier not in held:
             held[price.tier] = price
     return tariff_of(row.provider, row.model, held.values(), at=row.asked_at)

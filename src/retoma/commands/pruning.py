@@ -1,4 +1,4 @@
-"""What is removed when its time is over: each kind on its own, the oldest first, a bounded piece at a time."""
+"""Deletes what is past its retention: each kind on its own, oldest first, in bounded pieces."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from retoma.store.query import Command
 from retoma.system.settings import Settings
 
 Piece = tuple[int, str | None]
-"""How many rows went, and where the next piece begins; None when there is none."""
+"""How many rows were deleted, and where the next piece begins; None when there is none."""
 
 _AT_A_TIME = 1000
 _MORE = "more"
@@ -21,7 +21,7 @@ _DAY = 86_400.0
 
 
 def seconds_of(older_than: timedelta) -> float:
-    """*older_than* as the queries want it."""
+    """*older_than* in seconds, as the queries expect it."""
     seconds = min(older_than.total_seconds(), validation.CENTURY)
     if seconds < 0:
         raise ConfigurationError("What is pruned must be older than some time that has passed.")
@@ -53,7 +53,7 @@ def _looked(text: str) -> calls.Looked:
 
 def _replies(_older_than: float, _after: str) -> Command[Piece]:
     gone = yield replies.prune(limit=_AT_A_TIME)
-    return 0, _MORE if len(gone) == _AT_A_TIME else None  # nobody counts them: they are kept for a day at most
+    return 0, _MORE if len(gone) == _AT_A_TIME else None  # not counted: they are kept for a day at most
 
 
 def _workers(older_than: float, _after: str) -> Command[Piece]:
@@ -83,14 +83,14 @@ KINDS: Mapping[str, Callable[[float, str], Command[Piece]]] = {
 
 
 def age_of(kind: str, settings: Settings, older_than: float | None = None) -> float:
-    """How old what goes of one *kind* is, in seconds. The audit has a time of its own, whatever else is asked."""
+    """The retention of one *kind*, in seconds. The audit has its own, whatever the caller asks."""
     if kind == "audit":
         return settings.audit_days * _DAY
     return settings.retention_days * _DAY if older_than is None else older_than
 
 
 def whole(kind: str, older_than: float) -> Command[int]:
-    """All of one *kind*; each statement is to be a transaction of its own."""
+    """Delete all of one *kind*. Run each statement in a transaction of its own."""
     gone, after = 0, ""
     while True:
         some, following = yield from KINDS[kind](older_than, after)
@@ -101,6 +101,6 @@ def whole(kind: str, older_than: float) -> Command[int]:
 
 
 def overstays(older_than: float) -> Command[list[Overstay]]:
-    """For each kind how long the oldest thing is there past its time."""
+    """For each kind, by how much its oldest row is past the retention."""
     rows: list[Overstay] = yield health.overstays(older_than)
     return rows

@@ -1,4 +1,4 @@
-"""What can be asked of schedules, once for every door: each command yields queries and is sent their rows."""
+"""Commands on schedules. Each one yields queries and receives their rows."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ I = TypeVar("I")
 def put(
     pipeline: Pipeline[I, Any], name: str, cron: str, input: I, *, zone: str, declared: bool = False
 ) -> Command[Schedule]:
-    """A schedule under *name*, or another time and input for the one that is there. One that a program only declares
-    stays as a person has changed it.
+    """Create the schedule *name*, or change the time and input of an existing one. A schedule that a program only
+    declares keeps the changes that a person has made.
     """
     must_be_pipeline(pipeline)
     validation.text("schedule name", name)
@@ -84,14 +84,14 @@ def remove(name: str) -> Command[None]:
 
 
 def fire() -> Command[list[tuple[str, int]]]:
-    """Queue the job of every schedule whose time has come; of several workers, one does it."""
+    """Enqueue the job of every schedule that is due; of several workers, one does it."""
     fired = []
     due: list[Due] = yield schedules.due()
     for each in due:
         try:
             following = next_run(each.cron, each.zone, each.now)
         except ConfigurationError as error:
-            # A machine may lack a time zone that another has; the other schedules must not wait for it.
+            # One machine may lack a time zone that another has. The other schedules must not wait for it.
             emit(ScheduleUnreadable(schedule=each.name, error=error.message))
             continue
         ids = yield schedules.fire(each.name, each.next_run_at, following)
@@ -100,7 +100,7 @@ def fire() -> Command[list[tuple[str, int]]]:
 
 
 def next_run(cron: str, zone: str, after: datetime) -> datetime:
-    """The next time that *cron* means, on the clocks of *zone*; hours that are skipped or doubled are cared for."""
+    """The next time that *cron* matches on the clocks of *zone*; skipped and doubled hours are handled."""
     try:
         local = after.astimezone(ZoneInfo(zone))
         return next(CronSim(cron, local)).astimezone(UTC)

@@ -1,4 +1,4 @@
-"""Whether the tables are sound: every invariant, recomputed from the rows, a bounded piece at a time."""
+"""Verifies the tables: every invariant, recomputed from the rows, in bounded pieces."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from retoma.store import verify
 from retoma.store.query import Command
 from retoma.values.fingerprints import checksum
 
-_SWEEPS = 6.0  # times the pause between two sweeps: a lease that ended longer ago should have been found
+_SWEEPS = 6.0  # times the sweep interval: a lease that ended longer ago should have been recovered
 _JOBS = 20_000
 _JOBS_OF_BATCHES = 200_000
 
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """A piece of the tables: what does not hold in it, and from where to go on; None when all was looked at."""
+    """The violations in one piece of the tables, and where the next piece begins; None after the last."""
 
     found: list[Breach]
     next: str | None
@@ -27,7 +27,7 @@ class Verified:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class How:
-    """How closely; *quick* looks only at what lives."""
+    """How closely to verify; *quick* checks only what is unfinished."""
 
     sweep_seconds: float
     quick: bool = False
@@ -49,7 +49,7 @@ def _jobs(after: str, _how: How) -> Command[Piece]:
     at = int(after or 0)
     upto: list[int] = yield verify.span(at, limit=_JOBS)
     if not upto:
-        # What is left of jobs that are gone has their ids, and some may be higher than that of any job.
+        # Rows left by deleted jobs keep their ids, which can be higher than that of any existing job.
         return (yield verify.steps(at, validation.LARGEST_ID)), None
     found: list[Breach] = yield verify.jobs(at, upto[0])
     return found + (yield verify.steps(at, upto[0])), str(upto[0])
@@ -76,7 +76,7 @@ _QUICK = ("held", "batches")
 
 
 def piece(after: str, how: How) -> Command[Verified]:
-    """The piece of the tables that follows *after*, which is empty at first, and ``next`` of the piece before then."""
+    """The piece of the tables after *after*: empty for the first piece, then ``next`` of the piece before."""
     stages = _QUICK if how.quick else tuple(_STAGES)
     stage, _, at = (after or stages[0]).partition(":")
     if stage not in stages:

@@ -1,1 +1,1 @@
-"""Retoma as a guest: worker loops on a Celery or Ray cluster, and checkpoints in tables and tasks of others."""
+"""Retoma inside other systems: worker loops on a Celery or Ray cluster, and checkpoints in other programs' tables."""

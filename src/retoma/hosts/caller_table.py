@@ -1,4 +1,4 @@
-"""A table of the caller's: which of its columns holds what, and the statements over it."""
+"""A table of the caller's: the meaning of its columns, and the statements over it."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _NOT_COLUMNS = ("name", "schema", "processing", "waiting", "failed")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """Where checkpoints are kept: a table of yours, the columns that hold each part, and the words of its status.
+    """Where checkpoints are stored: a table of yours, the columns that hold each part, and the values of its status.
 
-    A column that your table does not have is None; the first seven are needed.
+    A column that your table does not have is None; the first seven are required.
     """
 
     name: str = "quote_requests"
@@ -50,7 +50,7 @@ class Table:
 
 
 class Found(NamedTuple):
-    """A row as it is now; *silent* when its worker has not been heard of for too long."""
+    """A row in its current state; *silent* when its worker has sent no heartbeat for too long."""
 
     status: str | None
     worker: str | None
@@ -61,7 +61,7 @@ class Found(NamedTuple):
 
 
 class Given(NamedTuple):
-    """A row that was given back, by its key, and its status now."""
+    """A row that was released, by its key, and its status now."""
 
     key: Any
     status: str
@@ -110,11 +110,11 @@ class Statements:
             )
 
     def look(self, key: object, timeout: float) -> Query[Found]:
-        """The row as it is now."""
+        """The row in its current state."""
         return Query(_SQL["look"].format_map(self._fill), Found, {"key": key, "timeout": timeout})
 
     def take(self, key: object, me: str, timeout: float, most: int, *, first: str, afresh: bool) -> Query[str]:
-        """Take the row, if nobody who lives holds it and it may be taken once more; the stage that it is in."""
+        """Acquire the row, if no live worker holds it and attempts are left; returns its stage."""
         ours = f"{self._names['worker']} is null or {self._names['worker']}::text = %(me)s::text"
         stage, begun = self._parameter("checkpoint", "first"), self._now("started")
         changes = {
@@ -132,7 +132,7 @@ class Statements:
         return self._query("take", str, changes, given | self._words)
 
     def save(self, key: object, me: str, values: Mapping[str, object], merged: str | None = None) -> Query[str]:
-        """Write *values* and a sign of life, and merge JSON into the data, while *me* holds the row."""
+        """Write *values* and a heartbeat, and merge JSON into the data, while *me* holds the row."""
         changes = {part: self._parameter(part, part) for part in values} | {"heartbeat": self._now("heartbeat")}
         if merged is not None:
             kept = f"{self._names['data']}::jsonb"
@@ -141,17 +141,17 @@ class Statements:
         return self._query("write", str, changes, {**values, "merged": merged, "key": key, "me": me} | self._words)
 
     def end(self, key: object, me: str, values: Mapping[str, object]) -> Query[str]:
-        """Write *values*, its status among them, and let the row go, while *me* holds it."""
+        """Write *values*, its status among them, and release the row, while *me* holds it."""
         changes = {part: self._parameter(part, part) for part in values}
         changes |= {"worker": "null", "heartbeat": self._now("heartbeat"), "completed": self._now("completed")}
         return self._query("write", str, changes, {**values, "key": key, "me": me} | self._words)
 
     def notice(self) -> Query[int]:
-        """Give a sign of life to rows that never had one, so that their silence has a beginning."""
+        """Give a heartbeat to rows that never had one, so that their silence has a start."""
         return self._query("notice", int, {}, self._words)
 
     def give_back(self, timeout: float, lost: float, most: int, limit: int) -> Query[Given]:
-        """Take rows from silent workers: to be queued again, or failed when that was once too often."""
+        """Recover rows from silent workers: to be enqueued again, or failed when their attempts are used up."""
         held, count = f"{self._names['worker']} is not null", f"coalesce({self._names['attempts']}, 0)"
         spent = f"{held} and {count} >= %(most)s::int"
         ends = {"status": self._parameter("status", "failed"), "completed": self._now("completed")}
@@ -169,7 +169,7 @@ class Statements:
     def _query(self, name: str, row: Any, changes: Mapping[str, str], params: Mapping[str, Any]) -> Query[Any]:
         said = ", ".join(f"{self._names[part]} = {value}" for part, value in changes.items() if part in self._names)
         sql = _SQL[name].format_map({**self._fill, "changes": said})
-        # Only what the text names: one of the drivers counts the parameters.
+        # Only the parameters that the text names, because one of the drivers counts them.
         return Query(sql, row, {name: value for name, value in params.items() if f"%({name})s" in sql})
 
     def _parameter(self, part: str, name: str) -> str:

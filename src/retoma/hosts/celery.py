@@ -1,6 +1,6 @@
 """Worker loops beside Celery: every ``celery worker`` of an app also runs a worker of Retoma.
 
-Celery's broker carries none of our jobs. Whatever starts ``celery worker`` again after a crash starts the loop, too.
+Celery's broker carries none of our jobs. Whatever restarts ``celery worker`` after a crash restarts the loop, too.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ def host(
     queues: Sequence[str] | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> None:
-    """Have each ``celery worker`` of *celery* run a worker of the Retoma app at *reference* (module:attribute).
+    """Make each ``celery worker`` of *celery* run a worker of the Retoma app at *reference* (module:attribute).
 
-    The worker is called as the Celery node is. A warm shutdown of the node drains it; a cold one, and the loss of the
-    node, gives its jobs to the others.
+    The worker has the name of the Celery node. A warm shutdown of the node drains it; after a cold one, or the loss of
+    the node, other workers take its jobs.
     """
 
     class RetomaLoop(bootsteps.StartStopStep):  # type: ignore[misc]  # its base has no types

@@ -1,8 +1,8 @@
-"""Checkpoints for tasks that are not ours: the stages of a row in a table of the caller's, kept on the caller's own
+"""Checkpoints for tasks outside Retoma: the stages of a row in a table of the caller's, on the caller's own
 session or connection.
 
-A worker takes a row, and its name there is different for each manager. Every later write says that name: a worker that
-was taken for dead finds that its write misses, and is told. All times are the database's.
+A worker acquires a row under a name that is unique per manager. Every later write states that name: when a worker was
+presumed dead, its write matches no row, and it gets an error. All times are the database's.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _LONGEST_NAME = 80  # of the 100 letters that a worker's name may have, the rest
 
 
 class ProcessingCheckpoint(StrEnum):
-    """The stages of a quote, in their order; any other text or enumeration will do as well."""
+    """The stages of a quote, in their order; any other text or enumeration works as well."""
 
     INIT = "INIT"
     AI_ANALYSIS_START = "AI_ANALYSIS_START"
@@ -47,14 +47,14 @@ class ProcessingCheckpoint(StrEnum):
 
 
 class Recovered(NamedTuple):
-    """The keys of rows that were taken from silent workers: to be queued *again*, or *failed* for good."""
+    """The keys of rows that were recovered from silent workers: to be enqueued *again*, or *failed* for good."""
 
     again: list[Any]
     failed: list[Any]
 
 
 class _Commands:
-    """What a manager does, as commands; how they are put to the database is the business of its two kinds."""
+    """The operations of a manager as commands; its two kinds run them on the database."""
 
     def __init__(
         self,
@@ -109,7 +109,7 @@ class _Commands:
         if taken:
             return taken[0]
         found = yield from self._look(row)
-        # It was let go between the two statements: as good as held, and free for who asks again.
+        # It was released between the two statements: report it as held, so that the caller tries again.
         raise self._refusal(row, found) or self._busy(row, found)
 
     def _data(self, row: Any) -> Command[dict[str, Any]]:
@@ -139,7 +139,7 @@ class _Commands:
         if word in (self.table.processing, *self.table.waiting):
             raise ConfigurationError(f"{word} is not an end.", next="Complete with DONE, ERROR or such.")
         values: dict[str, object] = {"status": word, "error": error}
-        if word != self.table.failed:  # what failed keeps the stage in which it did
+        if word != self.table.failed:  # a failed row keeps the stage in which it failed
             values |= {"checkpoint": ProcessingCheckpoint.COMPLETED.value, "progress": _FULL}
         statements = yield from self._statements()
         values = {part: value for part, value in values.items() if part in self.table.columns()}
@@ -196,19 +196,21 @@ class CheckpointManager(_Commands):
     """
 
     def can_resume(self, row: Any) -> bool:
-        """Whether there is a stage to go on from, and nobody who lives holds the row but us."""
+        """Whether there is a stage to continue from, and no live worker but us holds the row."""
         return self._run(self._resumable(row))
 
     def get_resume_checkpoint(self, row: Any) -> str:
-        """Take the row, and the last stage that was saved. RowConflict when another holds it, or it has ended."""
+        """Acquire the row, and return its last saved stage. Raises RowConflict when another
+        holds it, or it has ended.
+        """
         return self._run(self._take(row), changed=row)
 
     def get_resume_data(self, row: Any) -> dict[str, Any]:
-        """What was saved to resume with."""
+        """The data saved to resume with."""
         return self._run(self._data(row))
 
     def start_processing(self, row: Any, *, afresh: bool = False) -> None:
-        """Take the row. Stages and data that are there stay, unless *afresh*: what was paid for is not thrown away."""
+        """Acquire the row. Existing stages and data stay, unless *afresh*: paid work is not discarded."""
         self._run(self._take(row, afresh=afresh), changed=row)
 
     def save_checkpoint(
@@ -218,19 +220,21 @@ class CheckpointManager(_Commands):
         progress_percentage: float | None = None,
         resume_data: Mapping[str, Any] | None = None,
     ) -> None:
-        """Save a stage, and merge *resume_data* into what is there. LeaseLost when the row is no longer ours."""
+        """Save a stage, and merge *resume_data* into the existing data. Raises LeaseLost when the
+        row is no longer ours.
+        """
         self._run(self._save(row, checkpoint, progress_percentage, resume_data), changed=row)
 
     def update_heartbeat(self, row: Any) -> None:
-        """Say that we live. LeaseLost when the row is no longer ours."""
+        """Renew the heartbeat. Raises LeaseLost when the row is no longer ours."""
         self._run(self._beat(row))
 
     def complete_processing(self, row: Any, status: object, error_message: str | None = None) -> None:
-        """End with *status*, and let the row go. LeaseLost when it is no longer ours."""
+        """End with *status*, and release the row. Raises LeaseLost when it is no longer ours."""
         self._run(self._complete(row, status, error_message), changed=row)
 
     def recover_stuck(self, limit: int = 100, lost_after: timedelta = timedelta(hours=1)) -> Recovered:
-        """Take rows from workers that fell silent; also those that waited for *lost_after*, whose message is lost."""
+        """Recover rows from silent workers, and rows that waited for *lost_after*, whose message is lost."""
         return self._run(self._recover(limit, lost_after))
 
     def _run(self, command: Command[T], changed: object = None) -> T:
@@ -242,7 +246,7 @@ class CheckpointManager(_Commands):
                 self._db.commit()
         except BaseException:
             if self._commit:
-                with suppress(Exception):  # a lost connection has rolled back, and the first error is the one to tell
+                with suppress(Exception):  # a lost connection has rolled back, and the first error is the one to raise
                     self._db.rollback()
             raise
         return done
@@ -252,19 +256,21 @@ class AsyncCheckpointManager(_Commands):
     """The same on an async session or connection of SQLAlchemy, or an async connection of psycopg or asyncpg."""
 
     async def can_resume(self, row: Any) -> bool:
-        """Whether there is a stage to go on from, and nobody who lives holds the row but us."""
+        """Whether there is a stage to continue from, and no live worker but us holds the row."""
         return await self._run(self._resumable(row))
 
     async def get_resume_checkpoint(self, row: Any) -> str:
-        """Take the row, and the last stage that was saved. RowConflict when another holds it, or it has ended."""
+        """Acquire the row, and return its last saved stage. Raises RowConflict when another
+        holds it, or it has ended.
+        """
         return await self._run(self._take(row), changed=row)
 
     async def get_resume_data(self, row: Any) -> dict[str, Any]:
-        """What was saved to resume with."""
+        """The data saved to resume with."""
         return await self._run(self._data(row))
 
     async def start_processing(self, row: Any, *, afresh: bool = False) -> None:
-        """Take the row. Stages and data that are there stay, unless *afresh*: what was paid for is not thrown away."""
+        """Acquire the row. Existing stages and data stay, unless *afresh*: paid work is not discarded."""
         await self._run(self._take(row, afresh=afresh), changed=row)
 
     async def save_checkpoint(
@@ -274,19 +280,21 @@ class AsyncCheckpointManager(_Commands):
         progress_percentage: float | None = None,
         resume_data: Mapping[str, Any] | None = None,
     ) -> None:
-        """Save a stage, and merge *resume_data* into what is there. LeaseLost when the row is no longer ours."""
+        """Save a stage, and merge *resume_data* into the existing data. Raises LeaseLost when the
+        row is no longer ours.
+        """
         await self._run(self._save(row, checkpoint, progress_percentage, resume_data), changed=row)
 
     async def update_heartbeat(self, row: Any) -> None:
-        """Say that we live. LeaseLost when the row is no longer ours."""
+        """Renew the heartbeat. Raises LeaseLost when the row is no longer ours."""
         await self._run(self._beat(row))
 
     async def complete_processing(self, row: Any, status: object, error_message: str | None = None) -> None:
-        """End with *status*, and let the row go. LeaseLost when it is no longer ours."""
+        """End with *status*, and release the row. Raises LeaseLost when it is no longer ours."""
         await self._run(self._complete(row, status, error_message), changed=row)
 
     async def recover_stuck(self, limit: int = 100, lost_after: timedelta = timedelta(hours=1)) -> Recovered:
-        """Take rows from workers that fell silent; also those that waited for *lost_after*, whose message is lost."""
+        """Recover rows from silent workers, and rows that waited for *lost_after*, whose message is lost."""
         return await self._run(self._recover(limit, lost_after))
 
     async def _run(self, command: Command[T], changed: object = None) -> T:
@@ -305,7 +313,7 @@ class AsyncCheckpointManager(_Commands):
 
 
 def _state(row: Any) -> Any:
-    """What SQLAlchemy knows of an object of its ORM; None for anything else."""
+    """SQLAlchemy's state of an ORM object; None for anything else."""
     return getattr(row, "_sa_instance_state", None)
 
 
@@ -326,7 +334,7 @@ def _key(row: Any, table: Table) -> Any:
 
 
 def _attributes(db: Any, row: Any, table: Table) -> list[str]:
-    """The attributes of an ORM object that hold what we write: the object would show what was there before."""
+    """The attributes of an ORM object that we write: without a refresh the object would show the old values."""
     state = _state(row)
     if state is None or not hasattr(db, "refresh") or row not in db:
         return []

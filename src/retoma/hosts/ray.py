@@ -1,6 +1,6 @@
-"""Worker loops on Ray: actors that Ray starts again wherever it has room, each with a worker of Retoma.
+"""Worker loops on Ray: actors that Ray restarts wherever it has room, each with a worker of Retoma.
 
-No job passes through Ray. An actor that is lost with its node comes back on another, and its jobs are there already.
+No job passes through Ray. An actor that is lost with its node comes back on another; its jobs are in PostgreSQL.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ NAMESPACE = "retoma"
 
 
 class LoopActor:
-    """One worker of Retoma, for as long as its actor lives."""
+    """One worker of Retoma, as long as its actor lives."""
 
     def __init__(self, orders: Orders, environment: Mapping[str, str]) -> None:
         self._loop = WorkerLoop(orders, environment)
@@ -27,7 +27,7 @@ class LoopActor:
         return self._loop.pid
 
     def stop(self) -> None:
-        """Finish the steps at hand, and hand the rest back."""
+        """Drain the worker: running steps finish, the rest is released."""
         self._loop.stop()
 
 
@@ -44,8 +44,8 @@ def start(
 ) -> list[Any]:
     """Run *loops* workers of the Retoma app at *reference* on the cluster that this program is connected to.
 
-    The actors are called *name*-1, *name*-2, … and outlive this program; those that are there already are left alone.
-    They are spread over the nodes, and started again for ever. *options* go to Ray: num_cpus, resources, runtime_env.
+    The actors are named *name*-1, *name*-2, … and outlive this program; existing ones are left alone. They are spread
+    over the nodes, and restarted without limit. *options* go to Ray: num_cpus, resources, runtime_env.
     """
     ray = importlib.import_module("ray")
     kept = {"max_restarts": -1, "max_task_retries": 0, "num_cpus": 1, "scheduling_strategy": "SPREAD", **options}
@@ -67,7 +67,7 @@ def stop(*, loops: int = 1, name: str = "worker") -> None:
     for number in range(1, loops + 1):
         try:
             found.append(ray.get_actor(f"{name}-{number}", namespace=NAMESPACE))
-        except ValueError:  # it is not there
+        except ValueError:  # there is no such actor
             continue
     asked = [(actor, actor.stop.remote()) for actor in found]
     for actor, stopped in asked:

@@ -1,8 +1,8 @@
-"""A worker as the child of a process that belongs to a cluster: started, kept alive, stopped.
+"""A worker as the child of a cluster's process: started, kept alive, stopped.
 
-The cluster keeps its own process alive and knows nothing of jobs; claims, leases, attempts and endings
-are PostgreSQL's.
-A process of its own, because a host may fork, and may run its code in threads where no signal is heard.
+The cluster keeps its own process alive and knows nothing of jobs; claims, leases, attempts and endings are
+in PostgreSQL. The worker is a separate process, because a host may fork, and may run its code in threads
+that receive no signals.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from retoma.worker.supervisor import Worker
 
 _log = logging.getLogger(__name__)
 
-_YOUNG = 30.0  # seconds: who dies before is started again after a pause that grows
+_YOUNG = 30.0  # seconds: a worker that dies sooner is restarted after a growing pause
 _LONGEST_PAUSE = 30.0
 _LOOK = 0.5
 
@@ -54,7 +54,7 @@ class WorkerLoop:
         self._keeper = threading.Thread(target=self._keep, name="retoma-worker-loop", daemon=True)
 
     def start(self) -> None:
-        """Start the worker, and look after it in the background."""
+        """Start the worker, and keep it alive in the background."""
         self._keeper.start()
 
     @property
@@ -64,12 +64,14 @@ class WorkerLoop:
             return self._child.pid if self._child and self._child.poll() is None else None
 
     def stop(self, within: float | None = None) -> None:
-        """Have the worker finish the steps at hand and hand the rest back; after *within* seconds, without them."""
+        """Drain the worker: running steps finish, the rest is released; after *within* seconds, without
+        waiting for the steps.
+        """
         self._stopping.set()
         with self._lock:
             child = self._child
         if child and child.stdin:
-            with suppress(OSError, ValueError):  # it has gone already
+            with suppress(OSError, ValueError):  # it has ended already
                 child.stdin.write(b"stop\n")
                 child.stdin.flush()
         if child:
@@ -104,7 +106,7 @@ class WorkerLoop:
 
 
 def main() -> int:
-    """What the child does: work until its parent says stop, or is gone."""
+    """The child: work until its parent says stop, or is gone."""
     parent, orders = int(sys.argv[1]), Orders(**json.loads(sys.argv[2]))
     try:
         app = find_app(orders.reference)
@@ -133,7 +135,7 @@ def _heard(worker: Worker) -> None:
 
 
 async def _watch(worker: Worker, parent: int) -> None:
-    """The end of a pipe may be open in other children of the host, so we look for the parent itself."""
+    """Check for the parent itself, because other children of the host may hold the pipe open."""
     while os.getppid() == parent:
         await asyncio.sleep(_LOOK)
     worker.stop()

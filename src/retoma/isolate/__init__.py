@@ -1,4 +1,6 @@
-"""Dangerous functions in a child process: they may crash, hang, eat memory or mean harm, and only the call fails."""
+"""Runs dangerous functions in a child process: they may crash, hang, exhaust memory or be hostile,
+and only the call fails.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ _ROOM_OF = {
 
 
 def __getattr__(name: str) -> typing.Any:
-    # A child needs few of these, and starts in half the time without the others.
+    # A child needs few of these names, and starts in half the time without the others.
     if name not in _ROOM_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(f"{__name__}.{_ROOM_OF[name]}"), name)

@@ -1,7 +1,7 @@
-"""What parent and child say to each other: pieces of a known kind and length.
+"""The protocol between parent and child: messages of a known kind and length.
 
-The parent believes nothing of what it reads. A piece longer than its kind may be, or of no kind, ends the child and
-fails its one call.
+The parent trusts nothing that it reads. A message that is longer than its kind allows, or of an unknown kind, ends the
+child and fails its one call.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 LETTER, CALL, ARGUMENTS = b"l", b"c", b"p"
-"""From the parent: how to live, which function and for how long, with which arguments."""
+"""From the parent: the configuration, the function and its time, the arguments."""
 READY, BEGUN, NOTE, VALUE, REPLY = b"r", b"b", b"n", b"v", b"a"
-"""From the child: shut in, the function begins, where it is, what it returned, how it ended."""
+"""From the child: sandboxed, function started, position, return value, ending."""
 
 NOTE_BYTES = 1_024
 REPLY_BYTES = 262_144
@@ -28,7 +28,7 @@ _LONGEST = {READY: 8_192, BEGUN: 64, NOTE: NOTE_BYTES, REPLY: REPLY_BYTES}
 
 
 class Garbled(Exception):
-    """A child said something that is no word of this conversation."""
+    """A child sent something that is not part of the protocol."""
 
 
 def piece(kind: bytes, body: bytes = b"") -> bytes:
@@ -36,14 +36,14 @@ def piece(kind: bytes, body: bytes = b"") -> bytes:
 
 
 def send(descriptor: int, kind: bytes, body: bytes = b"") -> None:
-    """In the child: say it, and wait until it is said."""
+    """In the child: send a message, and wait until it is written."""
     left = memoryview(piece(kind, body))
     while left:
         left = left[os.write(descriptor, left) :]
 
 
 def receive(descriptor: int) -> tuple[bytes, bytes] | None:
-    """In the child: the next piece, or nothing when the parent has hung up."""
+    """In the child: the next message, or None when the parent has closed the pipe."""
     head = _exactly(descriptor, _HEAD.size)
     if head is None:
         return None
@@ -66,7 +66,7 @@ class Line:
     """The parent's end. It never waits for the child longer than it is told to."""
 
     def __init__(self, reads: int, writes: int, *, most: int) -> None:
-        """*most* bytes may come as a value."""
+        """A value may have *most* bytes."""
         self._reads, self._writes = reads, writes
         self._longest = {**_LONGEST, VALUE: most}
         self._came = bytearray()
@@ -76,12 +76,12 @@ class Line:
             os.set_blocking(each, False)
 
     def say(self, kind: bytes, body: bytes) -> None:
-        """Have it said while we listen."""
+        """Queue a message; it is sent while *hear* waits."""
         self._unsent += [memoryview(_HEAD.pack(kind, len(body))), memoryview(body)]
 
     def hear(self, seconds: float) -> Iterator[tuple[bytes, bytes]]:
-        """The pieces that came within *seconds*, as soon as there is one; raises EOFError when no more can come, and
-        Garbled when what came is none.
+        """The messages that arrive within *seconds*, as soon as there is one. Raises EOFError when no more can come,
+        and Garbled when the data is invalid.
         """
         poll = select.poll()
         poll.register(self._reads, select.POLLIN)
@@ -100,7 +100,7 @@ class Line:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing came that was not asked for."""
+        """Whether no unexpected data has arrived."""
         with suppress(BlockingIOError):
             self._came += os.read(self._reads, 1)
         return not self._came and not self._unsent
@@ -121,7 +121,7 @@ class Line:
                 self._unsent.pop(0)
         except BlockingIOError:
             return
-        except BrokenPipeError:  # it is gone; whoever listens will hear so
+        except BrokenPipeError:  # the child has ended; *hear* reports that
             self._unsent.clear()
 
     def _pieces(self) -> Iterator[tuple[bytes, bytes]]:

@@ -1,4 +1,4 @@
-"""What runs inside the child of an isolated function: the walls first, then call after call, and the replies."""
+"""The code inside the child of an isolated function: it sandboxes itself first, then runs calls and sends replies."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from retoma.values.annotations import return_annotation
 
 RESERVE_BYTES = 4_000_000
 SPARE_BYTES = 64 * MEGABYTE
-"""What a child may use above its limit once the function has ended: to say how."""
+"""What a child may use above its limit after the function has ended, to report how."""
 VALUE_BYTES = 128 * MEGABYTE
 _TEXT = 16_000
 _PLAIN = (str, int, bool, bytes, type(None))
@@ -39,36 +39,36 @@ _PLAIN = (str, int, bool, bytes, type(None))
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Given:
-    """Stands for a file among the arguments: the child has it in a folder of its own."""
+    """A placeholder for a file among the arguments: the child has the file in a folder of its own."""
 
     number: int
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """What a child says of a call that did not kill it."""
+    """The report of a child on a call that did not kill it."""
 
     kind: Literal["value", "error", "exit", "memory", "unsendable", "unprepared", "unconfined"]
     number: str = ""
-    """Of the call, as the parent gave it."""
+    """The number of the call, as the parent gave it."""
     text: str = ""
     error: Told | None = None
     code: int | None = None
-    """With which it wanted to exit."""
+    """The code with which the function wanted to exit."""
     peak_megabytes: float | None = None
     worn: bool = False
-    """The child kept so much memory that the next call would have less than a quarter of what it may use."""
+    """The child kept so much memory that the next call would have less than a quarter of its limit."""
 
 
 inside = False
-"""Whether this process is a child: an isolated function that calls another runs it right here."""
+"""Whether this process is a child: an isolated function that calls another one runs it in the same process."""
 
 _out = -1
 _saying = threading.Lock()
 
 
 def main(reads: int, writes: int) -> None:
-    """Live as a child: be told how, shut oneself in, and answer calls until the parent hangs up."""
+    """Run as a child: read the configuration, enter the sandbox, and answer calls until the parent closes the pipe."""
     global inside, _out  # noqa: PLW0603  # one child, one state
     _out = writes
     letter = Letter(**json.loads(_next(reads, channel.LETTER)))
@@ -94,8 +94,8 @@ def say(kind: bytes, body: bytes = b"") -> None:
 
 
 def note(value: Any) -> None:
-    """Tell the parent where the function is, in a few plain words: known also when the child dies. Outside of a child
-    it does nothing.
+    """Tell the parent where the function is, in a few words; the parent knows it even when the child dies. Outside a
+    child this does nothing.
     """
     if inside:
         say(channel.NOTE, json.dumps(value).encode()[: channel.NOTE_BYTES])
@@ -110,13 +110,13 @@ def _next(reads: int, wanted: bytes) -> bytes:
 
 
 def begin(letter: Letter) -> dict[str, str]:
-    """Make this process harmless, before it has seen any input; what could not be done."""
+    """Sandbox this process before it has seen any input; returns the layers that could not be set up."""
     die_with(letter.parent)
-    # A service manager sends SIGTERM to every process of a service; the worker then finishes its jobs, and
-    # needs its children. Not SIG_IGN, which the programs that the function starts would inherit.
+    # A service manager sends SIGTERM to every process of a service; the worker then finishes its jobs, and needs its
+    # children. Not SIG_IGN, which programs started by the function would inherit.
     signal.signal(signal.SIGTERM, lambda *_: None)
     with suppress(OSError):
-        Path("/proc/self/oom_score_adj").write_text("800")  # when the machine is full: me first
+        Path("/proc/self/oom_score_adj").write_text("800")  # when memory runs out, the kernel kills this process first
     faulthandler.enable(file=2)
     faulthandler.register(signal.SIGXCPU, file=2, chain=True)
     Gauge.open()
@@ -126,17 +126,17 @@ def begin(letter: Letter) -> dict[str, str]:
         missing = {str(each): why for each in REQUIRED}
     else:
         missing = shut_in(letter)
-    die_with(letter.parent)  # the kernel forgets it with a change of user
+    die_with(letter.parent)  # the kernel resets it when the user changes
     return missing
 
 
 def die_with(parent: int) -> None:
-    """Let the kernel kill this process when *parent* dies; where it cannot, look for it every second."""
+    """Let the kernel kill this process when *parent* dies; where it cannot, check for the parent every second."""
     if kernel.LINUX:
         kernel.signal_at_parents_death(signal.SIGKILL)
     elif threading.active_count() == 1:
         threading.Thread(target=watch, args=(parent,), daemon=True).start()
-    if os.getppid() != parent:  # it died before we had asked
+    if os.getppid() != parent:  # it died before the call above
         os._exit(1)
 
 
@@ -147,7 +147,9 @@ def watch(parent: int) -> None:
 
 
 class Gauge:
-    """How much memory this process uses and may use. Its files are open from the start: later none can be opened."""
+    """How much memory this process uses and may use. Its files are opened at the start, because
+    later none can be opened.
+    """
 
     _status = _refs = -1
 
@@ -162,18 +164,18 @@ class Gauge:
             cls._refs = os.open("/proc/self/clear_refs", os.O_WRONLY)
 
     def read(self, field: bytes) -> float | None:
-        """A line of the status file, in MB; nothing where the system does not tell."""
+        """A line of the status file, in MB; 0 where the system does not provide it."""
         with suppress(OSError, ValueError, IndexError):
             found = os.pread(self._status, 8_192, 0)
             return int(found.split(b"\n" + field + b":", 1)[1].split(None, 1)[0]) / 1_024
         return None
 
     def addresses(self) -> int:
-        """Bytes of addresses in use, which is what RLIMIT_AS counts; 0 where the system does not tell."""
+        """Bytes of address space in use, as RLIMIT_AS counts them; 0 where the system does not provide it."""
         return int((self.read(b"VmSize") or 0) * MEGABYTE)
 
     def forgive(self, addresses: int) -> None:
-        """Libraries are not the input's fault."""
+        """Add what libraries take to the limit, because the input did not cause it."""
         self._allowance += max(0, addresses)
 
     def forget_peak(self) -> None:
@@ -190,7 +192,7 @@ class Gauge:
 
 
 def perform(letter: Letter, gauge: Gauge, call: dict[str, Any], arguments: bytes) -> Reply:
-    """Run the function under its limits; whatever it does short of dying comes back as a Reply."""
+    """Run the function under its limits; everything short of the death of the process comes back as a Reply."""
     try:
         before = gauge.addresses()
         function = locate(letter, call["name"])
@@ -202,7 +204,7 @@ def perform(letter: Letter, gauge: Gauge, call: dict[str, Any], arguments: bytes
         kwargs = {name: _found(each, files) for name, each in kwargs.items()}
     except BaseException as error:  # noqa: BLE001  # a child that dies of it says less
         return Reply(kind="unprepared", error=tell(error), text=told())
-    gauge.forget_peak()  # the peak of this call, not of those before
+    gauge.forget_peak()  # measure the peak of this call only
     say(channel.BEGUN, call["number"].encode())
     reply = attempt(gauge, function, annotation, args, kwargs, call["seconds"])
     return dataclasses.replace(reply, peak_megabytes=gauge.read(b"VmHWM"), worn=reply.kind == "memory" or gauge.worn)
@@ -218,7 +220,7 @@ def locate(letter: Letter, name: str) -> Callable[..., Any]:
 
         spawn.prepare(letter.main)
     found: Callable[..., Any] = getattr(importlib.import_module(letter.module), name)
-    # Nobody has wrapped it, as long as nobody has loaded the wrapper.
+    # The function can only be wrapped if the module of the wrapper is loaded.
     if wrapping := sys.modules.get("retoma.isolate.function"):
         wrapper = inspect.unwrap(found, stop=lambda each: isinstance(each, wrapping.Isolated))
         found = wrapper.function if isinstance(wrapper, wrapping.Isolated) else found
@@ -228,12 +230,11 @@ def locate(letter: Letter, name: str) -> Callable[..., Any]:
 def attempt(
     gauge: Gauge, function: Callable[..., Any], annotation: Any, args: Any, kwargs: Any, seconds: float
 ) -> Reply:
-    """Call the function and say how it went; its value goes ahead of the reply."""
+    """Call the function and report the result; its value is sent before the reply."""
     returned = False
     used = time.process_time()
     reserve = bytearray(RESERVE_BYTES)
-    # Processor time runs as many times faster as there are cores. The parent's clock decides; this
-    # is for the day when the parent is frozen.
+    # Processor time counts for all cores together. The parent's clock decides; this limit is for a frozen parent.
     limit(resource.RLIMIT_CPU, math.ceil(used + seconds * (os.cpu_count() or 1)) + 5)
     gauge.limit()
     try:
@@ -242,7 +243,7 @@ def attempt(
             returned = True
             body = encoded(value, annotation)
         finally:
-            del reserve  # lifting the limit takes memory, and there may be none left
+            del reserve  # lifting the limit needs memory, and none may be left
             limit(resource.RLIMIT_AS, resource.RLIM_INFINITY)
             limit(resource.RLIMIT_CPU, resource.RLIM_INFINITY)
         say(channel.VALUE, body)
@@ -259,10 +260,10 @@ def attempt(
 
 
 def encoded(value: Any, annotation: Any) -> bytes:
-    """*value* as JSON from which its annotation makes it again."""
+    """*value* as JSON from which its annotation restores it."""
     if type(value) is annotation and (dataclasses.is_dataclass(annotation) or annotation in _PLAIN):
-        # Most of what readers return; the codec, which knows all else, takes a child a quarter of a second to load.
-        with suppress(TypeError, ValueError):  # not so plain inside: not a number, half a character, a date
+        # Most readers return plain values; the codec, which handles the rest, takes a quarter of a second to load.
+        with suppress(TypeError, ValueError):  # not plain inside: NaN, a lone surrogate, a date
             return _sized(json.dumps(value, default=_plain, ensure_ascii=False, allow_nan=False).encode())
     from retoma.values.codec import codec_of  # noqa: PLC0415  # as said
 
@@ -285,5 +286,5 @@ def _plain(value: Any) -> Any:
 
 
 def told() -> str:
-    """The traceback of what is being handled, its end if it is long."""
+    """The traceback of the current exception, or its end if it is long."""
     return traceback.format_exc()[-_TEXT:]

@@ -1,4 +1,4 @@
-"""How a call in a child ended: its value, its error, or the cause of its death, in words."""
+"""How a call in a child ended: its value, its error, or the cause of the child's death."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ _REPLY = codec_of(Reply)
 
 
 VALUES = 4_000_000
-"""How many values one answer may be made of; each takes a hundred bytes here."""
+"""How many values one answer may contain; each takes about a hundred bytes here."""
 
 KEYS = 500_000
-"""How many keys of dictionaries; each that does not fit takes a kilobyte to tell."""
+"""How many dictionary keys; each invalid one takes about a kilobyte to report."""
 
 
 class Wait(Future[Any]):
-    """A future that can be given up also while its call runs."""
+    """A future that can be abandoned even while its call runs."""
 
     given_up = False
 
@@ -64,13 +64,13 @@ class Target:
     module: str
     name: str
     main: dict[str, str]
-    """How to load the main module, when the function lives there."""
+    """How to load the main module, when the function is defined there."""
     path: tuple[str, ...]
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Call:
-    """One call, as it was asked, and how far it has come."""
+    """One call: its arguments, and its progress."""
 
     target: Target
     codec: Codec[Any]
@@ -90,7 +90,7 @@ class Call:
 
     @property
     def note(self) -> Any:
-        """The last note of the function, as a child has sent it: to be looked at before it is believed."""
+        """The last note of the function as the child sent it: not yet validated."""
         with suppress(ValueError, RecursionError):
             return json.loads(self.last)
         return None
@@ -103,7 +103,7 @@ class Call:
 
 @dataclass(slots=True, kw_only=True)
 class Sighting:
-    """What the parent saw of a call in its child."""
+    """What the parent observed of a call in its child."""
 
     deadline: float
     oom_kills: int
@@ -114,7 +114,7 @@ class Sighting:
     peak_megabytes: float | None = None
     tail: str = ""
     number: str = ""
-    """Of the call, as only this child was told."""
+    """The number of the call, which only this child was told."""
     notes: int = 0
     value: bytes | None = None
 
@@ -130,12 +130,12 @@ class Sighting:
 
     @property
     def unable(self) -> bool:
-        """Whether the child gave up while it started, which the next would do as well."""
+        """Whether the child failed during its start, as the next one would."""
         return not self.ready and self.signal is None
 
     @property
     def starved(self) -> bool:
-        """Whether it died for want of memory: by the kernel's hand, or by its own with a word about it."""
+        """Whether it died for lack of memory: killed by the kernel, or ended by itself with a message about it."""
         if self.signal == signal.SIGKILL:
             return oom_kills() > self.oom_kills
         return self.signal is not None and NO_MEMORY.search(self.tail) is not None
@@ -151,7 +151,7 @@ class Sighting:
 
 
 def read_reply(body: bytes) -> Reply:
-    """The reply that a child has sent; raises Garbled when it is none."""
+    """The reply that a child sent; raises Garbled when it is invalid."""
     try:
         reply: Reply = _REPLY.decode(body.decode(), untrusted=True)
     except (Misfit, UnicodeDecodeError) as error:
@@ -160,7 +160,7 @@ def read_reply(body: bytes) -> Reply:
 
 
 def decoded(call: Call, value: bytes | None) -> Any:
-    """The value that its annotation makes of what the child has sent; raises Garbled when it makes none."""
+    """The value that its annotation decodes from what the child sent; raises Garbled when it is invalid."""
     if value is None:
         raise Garbled("a value that did not come")
     if value.count(b",") + value.count(b"[") + value.count(b"{") > VALUES:
@@ -184,7 +184,7 @@ def garbled(call: Call, what: object, tail: str) -> IsolatedFailure:
 
 
 def failure_of(call: Call, reply: Reply, tail: str) -> Exception:
-    """What to raise for a call that returned nothing, with what the child said of it."""
+    """The error to raise for a call without a value, with what the child reported."""
     failure = _failure_of(call, reply, tail)
     failure.add_note(f"In the child:\n{reply.text}")
     if isinstance(failure, PermissionError):
@@ -227,7 +227,7 @@ def _failure_of(call: Call, reply: Reply, tail: str) -> Exception:
 
 
 def raised(call: Call, reply: Reply, tail: str) -> Exception:
-    """The error of the function as itself, if it could travel and may be raised here."""
+    """The error of the function itself, if it could be sent and may be raised here."""
     error = rebuild(reply.error) if reply.error is not None else None
     return error or IsolatedFailure(
         f"{call.name} raised {last_line(reply.text)}.",
@@ -245,7 +245,7 @@ def unsendable(call: Call, reason: str) -> Unstorable:
 
 
 def explain(call: Call, seen: Sighting) -> Exception:
-    """Why *call* never answered."""
+    """Why *call* was never answered."""
     used = peak(seen.peak_megabytes)
     if seen.overdue and not seen.begun:
         what = f"The child of {call.name} was not ready when its time to load had passed, and was killed."
@@ -290,7 +290,7 @@ def last_line(text: str) -> str:
 
 
 def oom_kills() -> int:
-    """How many processes the kernel has killed for want of memory; 0 where it does not tell."""
+    """How many processes the kernel has killed for lack of memory; 0 where it does not report that."""
     with suppress(OSError):
         found = re.search(r"^oom_kill (\d+)", Path("/proc/vmstat").read_text(), re.MULTILINE)
         return int(found[1]) if found else 0

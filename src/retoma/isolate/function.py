@@ -27,13 +27,13 @@ T = TypeVar("T")
 def isolated(*, seconds: float = 120, megabytes: int = 1024) -> Callable[[Callable[P, T]], Isolated[P, T]]:
     """Run the function in a child process that may use *seconds* of time and *megabytes* of memory.
 
-    The seconds begin when the function does, not while it waits for a child. The megabytes are address
-    space on top of what the interpreter and the function's own module take once loaded: what the call itself
-    may add. Libraries reserve more than they touch, so be generous (OCR: 2,000 to 3,000).
+    The seconds start when the function does, not while it waits for a child. The megabytes are address space in
+    addition to what the interpreter and the function's own module take once loaded: what the call itself may add.
+    Libraries reserve more than they use, so be generous (OCR: 2,000 to 3,000).
 
-    An argument that is a ``Path`` of a file is given to the child, to read; what it returns comes back as JSON by its
-    annotation. All else of this machine is shut to it, as far as the kernel can (docs/guides/isolate.md). On macOS
-    the memory is not limited, and nothing is shut.
+    The child can read an argument that is the ``Path`` of a file. The return value comes back as JSON, decoded by its
+    annotation. Everything else on this machine is closed to the child, as far as the kernel can do that
+    (docs/guides/isolate.md). On macOS the memory is not limited, and nothing is closed.
     """
     if seconds <= 0 or megabytes <= 0:
         raise ConfigurationError(
@@ -44,13 +44,13 @@ def isolated(*, seconds: float = 120, megabytes: int = 1024) -> Callable[[Callab
 
 
 class Isolated(Generic[P, T]):
-    """A function that runs in a child; call it to wait for it, or await its *run*."""
+    """A function that runs in a child; call it to wait for the result, or await its *run*."""
 
     __name__: str
     __qualname__: str
 
     def __init__(self, function: Callable[P, T], *, seconds: float, megabytes: int, alone: bool = False) -> None:
-        """*alone*: each call has a child that ends with it."""
+        """*alone*: each call has a child of its own that ends with it."""
         functools.update_wrapper(self, function)
         self.function = function
         self.seconds = seconds
@@ -69,13 +69,13 @@ class Isolated(Generic[P, T]):
         future = self.ask(*args, **kwargs).future
         try:
             value: T = future.result()
-        except BaseException:  # Ctrl-C: nobody waits for the child any more
+        except BaseException:  # Ctrl-C: nothing waits for the child any more
             future.cancel()
             raise
         return value
 
     async def run(self, *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run it without blocking the loop; cancelling the wait kills the child."""
+        """Run it without blocking the event loop; cancelling the wait kills the child."""
         if child.inside:
             return self.function(*args, **kwargs)
         import asyncio  # noqa: PLC0415
@@ -84,7 +84,7 @@ class Isolated(Generic[P, T]):
         return value
 
     def ask(self, *args: P.args, **kwargs: P.kwargs) -> Call:
-        """Have it run in a child; the call that comes back also tells how far it has come."""
+        """Start it in a child; the returned call also shows its progress."""
         from retoma.isolate.ending import Call  # noqa: PLC0415
         from retoma.isolate.pool import submit  # noqa: PLC0415
         from retoma.values.codec import codec_of  # noqa: PLC0415
@@ -92,7 +92,7 @@ class Isolated(Generic[P, T]):
         files: list[Path] = []
         told = [_given(each, files) for each in args], {name: _given(each, files) for name, each in kwargs.items()}
         try:
-            # Here and not in the thread that keeps the child, where a failure would have no caller to tell.
+            # Here and not in the thread that keeps the child, where an error would have no caller.
             arguments = pickle.dumps(told)
         except Exception as error:
             raise Unstorable(
@@ -116,7 +116,7 @@ class Isolated(Generic[P, T]):
 
 
 def _given(argument: Any, files: list[Path]) -> Any:
-    """A mark in the place of a file, which is added to *files*."""
+    """A placeholder for a file, which is added to *files*."""
     if not isinstance(argument, Path) or not argument.is_file():
         return argument
     files.append(argument.absolute())
@@ -124,7 +124,7 @@ def _given(argument: Any, files: list[Path]) -> Any:
 
 
 def unreachable(function: Callable[..., Any]) -> str:
-    """Why a child could not run *function*, or nothing."""
+    """Why a child could not run *function*, or None."""
     if not inspect.isfunction(function) or inspect.iscoroutinefunction(function):
         return "it is not a plain function"
     if not function.__qualname__.isidentifier():  # <lambda>, outer.<locals>.inner, Class.method
@@ -138,12 +138,12 @@ def target_of(function: Callable[..., Any]) -> Target:
     from retoma.isolate.ending import Target  # noqa: PLC0415
 
     main = main_module() if function.__module__ == "__main__" else {}
-    path = tuple(str(Path(each).absolute()) for each in sys.path)  # an empty one is where we stand
+    path = tuple(str(Path(each).absolute()) for each in sys.path)  # an empty entry means the current folder
     return Target(module=function.__module__, name=function.__qualname__, main=main, path=path)
 
 
 def main_module() -> dict[str, str]:
-    """How a child can load the script that was started, in the words of multiprocessing."""
+    """How a child can load the script that was started, in the format of multiprocessing."""
     main = sys.modules["__main__"]
     if main.__spec__ is not None:
         return {"init_main_from_name": main.__spec__.name}

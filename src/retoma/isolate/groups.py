@@ -1,7 +1,7 @@
-"""A small process beside this one, that outlives it and ends the programs which isolated functions have started.
+"""A small process that outlives this one and ends the programs that isolated functions have started.
 
-The kernel ends a child with its parent, but not what the child has started. This process knows the group of every
-child; when its pipe closes, because we are gone however that happened, it ends those groups.
+The kernel ends a child with its parent, but not what the child has started. This process knows the process group of
+every child. When its pipe closes, because we have ended for whatever reason, it kills those groups.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ for group in groups:
 
 
 class Groups:
-    """Told of each group before anything can come of it; started with the first, and again if it was ended."""
+    """The process groups of children, each registered before its child can start anything. The helper process starts
+    with the first group, and again if it was killed.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -45,13 +47,13 @@ class Groups:
                 self._say("".join(f"+{each}\n" for each in self._groups))
 
     def forget(self, group: int) -> None:
-        """It has ended, or was made to; its number may soon be another's."""
+        """The group has ended; its number may soon be reused."""
         with self._lock:
             self._groups.discard(group)
             self._say(f"-{group}\n")
 
     def forget_all(self) -> None:
-        """In a process forked from ours: neither the groups nor the pipe are its own."""
+        """In a forked process: neither the groups nor the pipe belong to it."""
         self._lock = threading.Lock()
         self._groups.clear()
         if self._pipe is not None:
@@ -64,7 +66,7 @@ class Groups:
             return False
         try:
             os.write(self._pipe, words.encode())
-        except OSError:  # somebody has ended it
+        except OSError:  # the helper process was killed
             os.close(self._pipe)
             self._pipe = None
             return False
@@ -80,12 +82,12 @@ class Groups:
                 stderr=subprocess.DEVNULL,
                 cwd="/",
                 env={},
-                start_new_session=True,  # what is sent to our group or terminal is not for it
+                start_new_session=True,  # signals to our group or terminal do not reach it
             )
-        except OSError:  # no room for it now: then a crash of ours may leave something behind, and no more than that
+        except OSError:  # no resources for it now: a crash of ours may then leave programs behind
             os.close(self._pipe)
             self._pipe = None
         else:
-            started.returncode = 0  # nobody waits for it: it ends after us
+            started.returncode = 0  # nothing waits for it: it ends after us
         finally:
             os.close(read)

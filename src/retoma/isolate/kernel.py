@@ -1,4 +1,4 @@
-"""What is asked of the Linux kernel by number, since Python has no name for it."""
+"""Linux system calls by number, for which Python has no function."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 _PDEATHSIG, _DUMPABLE, _DROP_BOUND, _NO_NEW_PRIVS, _AMBIENT = 1, 4, 24, 38, 47
 _CLEAR_AMBIENT = 4
 _CAPSET = {"x86_64": 126, "aarch64": 91}
-_CAPABILITIES = 0x20080522  # version 3: two words of 32
+_CAPABILITIES = 0x20080522  # version 3: two words of 32 bits
 _NEW_USER, _NEW_NET = 0x10000000, 0x40000000
 
 
@@ -44,24 +44,26 @@ def signal_at_parents_death(number: int) -> None:
 
 
 def hide() -> None:
-    """Let no other process of this user read our memory and environment, and write no core file. Root still can."""
+    """Prevent other processes of this user from reading our memory and environment, and write no
+    core file. Root still can.
+    """
     if LINUX:
         prctl(_DUMPABLE, 0)
 
 
 def show() -> None:
-    """Be an ordinary process again after a change of user: else what we have in /proc belongs to root."""
+    """Be an ordinary process again after a change of user; otherwise our files in /proc belong to root."""
     prctl(_DUMPABLE, 1)
 
 
 def gain_nothing() -> None:
-    """From now on no program that we start gets more rights than we have."""
+    """From now on no program that we start gets more privileges than we have."""
     prctl(_NO_NEW_PRIVS, 1)
 
 
 def leave_network() -> None:
-    """Move into a user namespace and a network namespace of our own, in which there is no network. Raises OSError
-    where the machine does not allow it. The process must have a single thread.
+    """Move into a new user namespace and a new network namespace, which has no network. Raises OSError where the
+    machine does not allow it. The process must have a single thread.
     """
     user, group = os.geteuid(), os.getegid()
     _checked(_libc.unshare(_NEW_USER | _NEW_NET))
@@ -71,8 +73,8 @@ def leave_network() -> None:
 
 
 def drop_capabilities() -> None:
-    """Give up every capability, also those that a program of root would be given."""
-    with suppress(OSError):  # none left to drop, or not ours to
+    """Give up every capability, including those that a program run by root would get."""
+    with suppress(OSError):  # none left to drop, or not permitted
         for each in range(64):
             prctl(_DROP_BOUND, each)
     with suppress(OSError):

@@ -1,4 +1,4 @@
-"""Landlock: the kernel lets this process open the files that were named to it, and no others, for good."""
+"""Landlock: the kernel lets this process open only the named files, permanently."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _EXECUTE, _WRITE, _READ, _LIST = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 _TRUNCATE, _DEVICE = 1 << 14, 1 << 15
 _READING = _EXECUTE | _READ | _LIST
 _OF_FILES = _EXECUTE | _WRITE | _READ | _TRUNCATE | _DEVICE
-_SPECIAL = 1 << 6 | 1 << 9 | 1 << 11 | _DEVICE  # device files and sockets: made nowhere
+_SPECIAL = 1 << 6 | 1 << 9 | 1 << 11 | _DEVICE  # device files and sockets: never created
 _KNOWN = {1: 13, 2: 14, 3: 15, 4: 15}  # how many rights on files a version knows; from 5 on all 16
 _TCP, _SCOPES = 0b11, 0b11  # bind and connect; abstract sockets and signals
 _TCP_SINCE, _SCOPES_SINCE = 4, 6
@@ -33,18 +33,18 @@ class _Beneath(ctypes.Structure):
 
 
 def version() -> int:
-    """The version that this kernel speaks; raises OSError when it speaks none."""
+    """The version of Landlock in this kernel; raises OSError when there is none."""
     return syscall(_CREATE, None, 0, _ASK_VERSION)
 
 
 def scopes_signals() -> bool:
-    """Whether this kernel also keeps signals inside."""
+    """Whether this kernel also confines signals."""
     return version() >= _SCOPES_SINCE
 
 
 def restrict(*, read: Iterable[Path], listed: Iterable[Path], write: Iterable[Path]) -> None:
-    """From now on open files beneath *read* for reading and running, those beneath *write* for anything; of folders
-    beneath *listed* only the names. What is open already stays open. Counts for this thread and those it starts.
+    """From now on, files below *read* can be opened for reading and executing, those below *write* for anything, and
+    folders below *listed* can only be listed. Open files stay open. Applies to this thread and those it starts.
     """
     spoken = version()
     known = (1 << _KNOWN.get(spoken, 16)) - 1

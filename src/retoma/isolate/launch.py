@@ -1,4 +1,4 @@
-"""How the child of an isolated function is launched: with its pipes and its folder, and nothing else of ours."""
+"""Launches the child of an isolated function with its pipes and its folder, and nothing else of ours."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ groups = Groups()
 
 
 class Child:
-    """A child, with its line, its folder, its log and its peak of memory."""
+    """A child process, with its channel, its folder, its log and its peak memory."""
 
     def __init__(self, letter: Letter, policy: Policy, *, most: int) -> None:
-        """Raises OSError when this machine has no room for another process now. *letter* lacks its folder."""
+        """Raises OSError when the machine cannot start another process now. *letter* has no folder yet."""
         with ExitStack() as undo:
             self._folder = Folder(user_for(letter, policy))
             undo.callback(self._folder.close)
@@ -55,7 +55,7 @@ class Child:
                 ends.callback(os.close, each)
             self.line = Line(reads, writes, most=most)
             undo.callback(self.line.close)
-            # Linux hands the memory peak of the launching process on to the program: up to this, it is ours.
+            # Linux passes the peak memory of the launching process on to the program: up to this value, it is ours.
             self._inherited_peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
             self.peak_megabytes: float | None = None
             self._exitcode: int | None = None
@@ -88,29 +88,29 @@ class Child:
         )
         self.pid = started.pid
         groups.watch(self.pid)
-        started.returncode = 0  # we wait for it in exitcode; subprocess must not take the exit status away
+        started.returncode = 0  # exitcode() waits for it; subprocess must not collect the exit status
 
     def give(self, files: Sequence[Path]) -> list[str]:
-        """Let the child find *files* in its folder; their names there."""
+        """Make *files* readable in the child's folder; returns their names there."""
         return self._folder.give(files)
 
     def take_back(self) -> None:
-        """Remove what it was given."""
+        """Remove the files that it was given."""
         self._folder.take_back()
 
     @property
     def exitcode(self) -> int | None:
-        """How it ended; None while it lives."""
+        """How it ended; None while it runs."""
         return self._wait(os.WNOHANG)
 
     def kill(self) -> None:
-        """Kill it at once with what it has started: native code would not listen to a goodbye."""
+        """Kill it at once with everything it has started: native code would not react to a gentler signal."""
         if self._exitcode is None:
             self._end_group()
             self._wait(0)
 
     def close(self) -> None:
-        """Kill it, if it lives, and leave nothing of it."""
+        """Kill it if it still runs, and remove everything it left."""
         self.kill()
         self.line.close()
         os.close(self.log)
@@ -120,13 +120,13 @@ class Child:
         if self._exitcode is None:
             try:
                 self._exitcode = self._taken(flag)
-            except ChildProcessError:  # somebody else in this process has asked how it ended, and kept the answer
+            except ChildProcessError:  # other code in this process has collected the exit status
                 self._exitcode = 1
         return self._exitcode
 
     def _taken(self, flag: int) -> int | None:
-        # First only looked at: until it is taken its number is nobody else's, and whatever it has started and
-        # left behind can be ended with its group. (Python 3.11 cannot look on macOS.)
+        # Peek first: until the exit status is collected its pid is not reused, and everything that it started can be
+        # killed with its group. (Python 3.11 cannot peek on macOS.)
         if LINUX and os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | flag) is None:
             return None
         if LINUX:
@@ -146,17 +146,17 @@ class Child:
             os.killpg(self.pid, signal.SIGKILL)
 
     def sample(self) -> float | None:
-        """The peak of memory so far in MB, while the child lives and where the system tells."""
+        """The peak memory so far in MB, while the child runs and where the system provides it."""
         with suppress(OSError):
             found = re.search(r"^VmHWM:\s+(\d+) kB", Path(f"/proc/{self.pid}/status").read_text(), re.MULTILINE)
             return int(found[1]) / 1_024 if found else None
         return None
 
     def tail(self) -> str:
-        """The last words of the child, on stdout and stderr."""
+        """The last output of the child, on stdout and stderr."""
         size = os.fstat(self.log).st_size
         said = os.pread(self.log, 8 * TAIL_BYTES, max(0, size - 8 * TAIL_BYTES)).decode(errors="replace")
-        # faulthandler ends with every native module by name, which alone can fill the tail.
+        # faulthandler ends with a list of every native module, which alone can fill the tail.
         return re.sub(r"^Extension modules: .*\n?", "", said, flags=re.MULTILINE)[-TAIL_BYTES:]
 
     def forget_log(self, *, above: int = 0) -> None:
@@ -166,7 +166,7 @@ class Child:
 
 
 class Folder:
-    """The folder of a child: *work* is its own to write, in *given* lie the files of a call, for it to read."""
+    """The folder of a child: it may write to *work*, and read the files of a call in *given*."""
 
     def __init__(self, user: int | None) -> None:
         self.user = user
@@ -175,12 +175,12 @@ class Folder:
             for name in ("work", "given"):
                 (self.path / name).mkdir(0o700)
             if user is not None:
-                # The child's user may pass and read; only its group, for the files are not everybody's.
+                # The child's user may pass and read, but only through its group: the files are not for everybody.
                 os.chown(self.path / "work", user, user)
                 for each, mode in ((self.path, 0o710), (self.path / "given", 0o750)):
                     os.chown(each, -1, user)
                     each.chmod(mode)
-            # By descriptor: whatever the child may put in place of the folder, we write into this one.
+            # By descriptor: whatever the child puts in place of the folder, we write into this one.
             self._given = os.open(self.path / "given", os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
             stack.callback(os.close, self._given)
             self._stack = stack.pop_all()
@@ -200,8 +200,8 @@ class Folder:
 
     def _put(self, file: Path, folder: int) -> None:
         if self.user is None:
-            # The same file under a second name, which Landlock lets the child read and not write.
-            with suppress(OSError):  # another disk, another owner: a copy, then
+            # A hard link to the same file, which Landlock lets the child read and not write.
+            with suppress(OSError):  # another file system, another owner: make a copy
                 os.link(file.resolve(), file.name, dst_dir_fd=folder)
                 return
         else:
@@ -222,7 +222,7 @@ class Folder:
 
 
 def user_for(letter: Letter, policy: Policy) -> int | None:
-    """Whom the child of a process of root becomes: nobody, if nobody can read Python and the modules here."""
+    """The user that the child of a root process becomes: nobody, if that user can read Python and the modules here."""
     if not LINUX or os.geteuid() != 0 or policy.sandbox == "off" or Layer.PRIVILEGES in policy.without:
         return None
     return NOBODY if _open_to_nobody(letter.path) and places.open_to_others([Path(tempfile.gettempdir())]) else None
@@ -236,9 +236,9 @@ def _open_to_nobody(path: tuple[str, ...]) -> bool:
 
 
 def unlinked_file() -> int:
-    """A descriptor of a file without a name: nothing stays behind, whoever is killed."""
+    """A descriptor of a file without a name: nothing stays behind, whichever process is killed."""
     descriptor, name = tempfile.mkstemp(prefix="retoma-child-")
     Path(name).unlink()
-    # Append, so that emptying it from here does not leave a hole before the child's next line.
+    # Append, so that truncating it from here does not leave a hole before the child's next line.
     fcntl.fcntl(descriptor, fcntl.F_SETFL, fcntl.fcntl(descriptor, fcntl.F_GETFL) | os.O_APPEND)
     return descriptor

@@ -1,4 +1,4 @@
-"""What keeps a child in, layer by layer."""
+"""The layers of the sandbox."""
 
 from __future__ import annotations
 
@@ -6,25 +6,33 @@ from enum import StrEnum
 
 
 class Layer(StrEnum):
-    """One thing that keeps a child in, whatever runs inside."""
+    """One protection of the sandbox, which holds whatever runs inside."""
 
     PRIVILEGES = "privileges"
-    """It gains none and holds no capability; of root it is another user, where that user can read Python."""
+    """The child gains no privileges and holds no capability; a child of root becomes another user, where
+    that user can read Python.
+    """
     LIMITS = "limits"
     """Memory, processor time, open files, size of files and core files have limits that it cannot raise."""
     ENVIRONMENT = "environment"
-    """It is told the variables of a short list, and no others."""
+    """The child gets the environment variables of a short list, and no others."""
     FILES = "files"
-    """It opens its own folder, the files it was given, Python, its modules and the system's programs (Landlock)."""
+    """The child can open its own folder, the files it was given, Python, its modules and the
+    system's programs (Landlock).
+    """
     NETWORK = "network"
-    """It opens no connection: no socket can be made (seccomp), and there is no network (a namespace of its own)."""
+    """The child can open no connection: it can create no socket (seccomp), and has no network (a
+    namespace of its own).
+    """
     CALLS = "system calls"
-    """It cannot look into other processes, signal or slow them, leave its group, change rights of files (seccomp)."""
+    """The child cannot inspect, signal or slow down other processes, leave its group, or
+    change file modes (seccomp).
+    """
     PARENT = "parent"
-    """It cannot read the memory and the environment of the process that started it."""
+    """The child cannot read the memory and the environment of the process that started it."""
     PROCESSES = "processes"
-    """How many processes and threads it may have is limited (in a user namespace of its own, and not as root)."""
+    """The number of its processes and threads is limited (in a user namespace of its own, and not as root)."""
 
 
 REQUIRED = tuple(each for each in Layer if each is not Layer.PROCESSES)
-"""What RETOMA_SANDBOX=require asks for; processes of root cannot be counted at all."""
+"""What RETOMA_SANDBOX=require demands; the processes of root cannot be limited at all."""

@@ -1,4 +1,4 @@
-"""Which files a child may read: Python, its modules and the system's programs, and nothing else of anybody's."""
+"""The files that a child may read: Python, its modules and the system's programs, and nothing else."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SYSTEM = (
     *("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives", "/etc/fonts"),
     *("/etc/localtime", "/etc/timezone", "/etc/locale.alias", "/etc/mime.types", "/etc/ssl/openssl.cnf"),
     *("/dev/urandom", "/dev/random", "/dev/zero", "/sys/devices/system/cpu", "/sys/devices/system/node"),
-    # Of /proc what counts processors and memory, and what is the child's own.
+    # Of /proc only what describes processors and memory, and what belongs to the child.
     *("/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/sys/vm/overcommit_memory", "/proc/self"),
 )
 DEVICES = ("/dev/null",)
@@ -24,7 +24,7 @@ _MODULES = (".py", ".pyc", ".so", ".pyd", ".zip")
 
 
 def system() -> Iterator[Path]:
-    """The programs, libraries and tables of the machine, and of Python."""
+    """The programs, libraries and data files of the system and of Python."""
     yield from map(Path, _SYSTEM)
     for prefix in {sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix}:
         yield from (Path(prefix, name) for name in _OF_PYTHON)
@@ -33,14 +33,14 @@ def system() -> Iterator[Path]:
 
 
 def programs(private: Sequence[Path]) -> Iterator[Path]:
-    """The folders in which programs are looked for, and the tables of tesseract; none that holds what is *private*."""
+    """The folders of programs, and the data files of tesseract; none that contains what is *private*."""
     named = [*os.environ.get("PATH", "").split(os.pathsep), os.environ.get("TESSDATA_PREFIX", "")]
     return (each for each in map(Path, named) if each.is_absolute() and not _holds(each, private))
 
 
 def modules(path: Sequence[str], wanted: str, private: Sequence[Path]) -> Iterator[Path]:
-    """What can be imported from the folders of *path*: packages and modules one by one, for a program's folder may
-    hold everything else as well; and the module *wanted*, whatever it looks like.
+    """What can be imported from the folders of *path*: packages and modules one by one, because a program's folder may
+    contain other files as well; and the module *wanted*, whatever its form.
     """
     for entry in map(Path, path):
         if entry.name in _OF_PACKAGES or entry.is_file():
@@ -72,7 +72,7 @@ def _holds(place: Path, private: Sequence[Path]) -> bool:
 
 
 def open_to_others(places: Iterable[Path]) -> bool:
-    """Whether a user who owns none of *places* can read them, as far as two levels tell."""
+    """Whether a user who owns none of *places* can read them, judged by two levels."""
     return all(map(_is_open, {parent for each in places if each.exists() for parent in _leading_to(each)}))
 
 

@@ -1,4 +1,4 @@
-"""How the children of this process are shut in, as it was set."""
+"""The sandbox policy of this process for its children."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from retoma.system.settings import Settings
 
 WITHOUT: tuple[str, ...] = ()
-"""Layers that are left out, as if the kernel did not have them: for tests, to see that this is told."""
+"""Layers that are left out, as if the kernel did not have them: for tests of the report about them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,10 +43,12 @@ _ALLOWED = re.compile(
 
 
 def environment_of(given: Mapping[str, str], *, more: Sequence[str] = (), folder: str | None = None) -> dict[str, str]:
-    """What of *given* a child is told: the names of a list, and *more*. *folder* is its home, and for its files."""
+    """The variables of *given* that a child gets: those of a list, and *more*. *folder* is its
+    home and temporary folder.
+    """
     kept = {name: value for name, value in given.items() if _ALLOWED.fullmatch(name) or name in more}
-    # The memory limit counts reserved addresses: each malloc arena reserves 64 MB and each
-    # BLAS thread more, so that a machine with many cores would use up the limit on nothing.
+    # The memory limit counts reserved address space: each malloc arena reserves 64 MB and each BLAS thread more, so a
+    # machine with many cores would exhaust the limit without using any memory.
     for name in ("OMP_NUM_THREADS", "OMP_THREAD_LIMIT", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         kept.setdefault(name, "1")
     kept.setdefault("MALLOC_ARENA_MAX", "2")

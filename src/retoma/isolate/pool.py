@@ -1,4 +1,4 @@
-"""The children of this process: who runs which call, for how long, and how it ended."""
+"""The pool of child processes: which child runs which call, for how long, and how it ended."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ START_SECONDS = 120.0
 """How long an interpreter and the function's module may take to load."""
 
 IDLE_SECONDS = 60.0
-"""A child without work for so long is ended, and its memory given back."""
+"""A child that was idle for this long is ended, to free its memory."""
 
 USUAL_SECONDS = 600.0
 """How long a call may take, at least, before it needs a child with more processor time."""
@@ -38,14 +38,14 @@ LOG_BYTES = 8_000_000
 
 
 class Answer(NamedTuple):
-    """How a child says that a call ended, and what it says was returned."""
+    """The ending of a call as the child reports it, and the value that it returned."""
 
     reply: Reply
     value: bytes | None
 
 
 def submit(call: Call) -> None:
-    """Have *call* run by the next free child of its memory class and module."""
+    """Queue *call* for the next free child of its memory class and module."""
     kind = (call.megabytes, call.target.module)
     with _lock:
         if kind not in _pools:
@@ -54,8 +54,8 @@ def submit(call: Call) -> None:
 
 
 def configure(*, children: int | None = None, policy: Policy | None = None) -> None:
-    """Let at most *children* run at once, for each memory class and module, shut in by *policy*; counts for the calls
-    that follow, the policy for the children that are started for them.
+    """Run at most *children* at once, for each memory class and module, sandboxed by *policy*. Applies to the calls
+    that follow; the policy applies to children started from now on.
     """
     global _children, _policy  # one setting per process
     if children is not None and children < 1:
@@ -64,19 +64,19 @@ def configure(*, children: int | None = None, policy: Policy | None = None) -> N
 
 
 def adopt(settings: Settings) -> None:
-    """Shut children in as *settings* say, and let no other process of this user look into this one."""
+    """Sandbox children according to *settings*, and prevent other processes of this user from inspecting this one."""
     configure(policy=Policy.of(settings))
     if settings.sandbox != "off":
         kernel.hide()
 
 
 def current_policy() -> Policy:
-    """How children are shut in: as configured, or else as the environment says."""
+    """The sandbox policy: as configured, else from the environment."""
     return _policy or Policy.of(Settings.load())
 
 
 def shutdown() -> None:
-    """End every child; calls that still run are cancelled. A later call starts anew."""
+    """End every child and cancel running calls. A later call starts new children."""
     with _lock:
         pools = list(_pools.values())
         _pools.clear()
@@ -97,8 +97,8 @@ class Pool:
         call.future.add_done_callback(self._open.discard)
         self._calls.put(call)
         if len(self._keepers) < min(len(self._open), _children):
-            # Children are launched by this thread and not by the caller's: Linux sends the
-            # parent-death signal when the launching thread ends, however alive its process is.
+            # This thread launches the children, not the caller's: Linux sends the parent-death signal when the
+            # launching thread ends, even if its process lives on.
             keeper = threading.Thread(target=self._keep, name="retoma-isolated", daemon=True)
             self._keepers.append(keeper)
             keeper.start()
@@ -131,8 +131,8 @@ class Pool:
 def settle(call: Call, cell: Cell) -> None:
     try:
         value = cell.run(call)
-    except BaseException as error:  # noqa: BLE001  # it belongs to whoever waits for the call
-        with suppress(InvalidStateError):  # given up meanwhile
+    except BaseException as error:  # noqa: BLE001  # it belongs to the caller that waits
+        with suppress(InvalidStateError):  # abandoned meanwhile
             call.future.set_exception(error)
     else:
         with suppress(InvalidStateError):
@@ -140,7 +140,7 @@ def settle(call: Call, cell: Cell) -> None:
 
 
 class Cell:
-    """A place for one child at a time. After a failure its child is ended; the next call gets another."""
+    """A place for one child at a time. After a failure its child is ended, and the next call gets a new one."""
 
     def __init__(self) -> None:
         self._child: Child | None = None
@@ -150,7 +150,7 @@ class Cell:
         self._calls = 0
 
     def run(self, call: Call) -> Any:
-        """What *call* returned; raises what it raised, or how it died."""
+        """The return value of *call*; raises its error, or the reason of the child's death."""
         for _ in range(STARTS):
             child = self._open(call)
             seen = Sighting(deadline=time.monotonic() + START_SECONDS, oom_kills=oom_kills())
@@ -163,18 +163,18 @@ class Cell:
                     return self._answer(child, call, answer)
             except channel.Garbled as error:
                 tail = child.tail()
-                self.close()  # whatever else it says is not for the next call
+                self.close()  # whatever else it sends does not belong to the next call
                 raise garbled(call, error, tail) from error
             finally:
                 call.ended = time.monotonic()
             self._bury(child, seen)
             if seen.begun or seen.overdue or seen.unable:
                 break
-            # Killed before it had begun, while it idled or loaded: that is not this call's fault.
+            # It was killed before the call started, while idle or loading: that is not this call's fault.
         raise explain(call, seen)
 
     def _open(self, call: Call) -> Child:
-        """The child at hand if it will do, or another."""
+        """The current child if it is suitable, or a new one."""
         child = self._child
         if child is not None and self._seconds >= call.seconds and child.exitcode is None and child.line.is_idle:
             child.forget_log()
@@ -212,7 +212,7 @@ class Cell:
             self._child = None
 
     def _follow(self, child: Child, call: Call, seen: Sighting) -> Answer | None:
-        """The child's answer, or nothing when it died or must be killed."""
+        """The child's answer, or None when it died or must be killed."""
         names = [str(each) for each in call.files] if self._policy.sandbox == "off" else child.give(call.files)
         seen.number = secrets.token_hex(8)
         asked = {"number": seen.number, "name": call.target.name, "seconds": call.seconds, "files": names}
@@ -235,7 +235,7 @@ class Cell:
                 seen.peak_megabytes = child.sample() or seen.peak_megabytes
                 child.forget_log(above=LOG_BYTES)
                 if hung_up and child.exitcode is not None:
-                    return None  # and everything that it had said was heard
+                    return None  # everything that it had sent was read
             seen.overdue = time.monotonic() > seen.deadline
             if seen.overdue:
                 return None
@@ -245,8 +245,8 @@ class Cell:
         match kind:
             case channel.READY:
                 seen.ready = self._ready = True
-            case channel.BEGUN if not seen.begun and body == seen.number.encode():  # once: else it begins for ever
-                # By a clock that nobody sets.
+            case channel.BEGUN if not seen.begun and body == seen.number.encode():  # once: else its time starts anew
+                # The monotonic clock cannot be set.
                 call.began = time.monotonic()
                 seen.begun, seen.deadline = True, call.began + call.seconds
             case channel.NOTE if seen.notes < channel.NOTES:
@@ -255,7 +255,7 @@ class Cell:
                 seen.value = body
             case channel.REPLY:
                 reply = read_reply(body)
-                if reply.number != seen.number:  # which nobody knows before the call is made
+                if reply.number != seen.number:  # a child cannot know the number before the call is made
                     raise channel.Garbled("the answer to another call")
                 return Answer(reply, seen.value)
             case _:
@@ -274,7 +274,7 @@ class Cell:
         raise failure_of(call, answer.reply, tail)
 
     def _bury(self, child: Child, seen: Sighting) -> None:
-        """Write down what the child died of."""
+        """Record why the child died."""
         if not seen.overdue:
             seen.exit_code = child.exitcode
         seen.tail = child.tail()
@@ -283,7 +283,7 @@ class Cell:
 
 
 def forget_pools() -> None:
-    """In a process forked from this one: the children are not its own, and no keeper came along."""
+    """In a forked process: the children belong to the parent, and the keeper threads were not copied."""
     global _lock  # noqa: PLW0603  # it may have been held when the fork happened
     _lock = threading.Lock()
     _pools.clear()

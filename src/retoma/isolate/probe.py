@@ -1,4 +1,4 @@
-"""Which layers hold on this machine: found out by a child that tries to break each of them."""
+"""Finds out which layers work on this machine: a child tries to break each of them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SILENT = b"\nNoNewPrivs:\t1\n"
 
 
 async def lacking() -> dict[Layer, str]:
-    """The layers that do not hold here, each with what a child could do; children are shut in as they are set."""
+    """The layers that do not work here, each with what a child could do; children are sandboxed as configured."""
     from retoma.isolate.function import Isolated  # noqa: PLC0415  # which a child need not load
 
     with _bait() as (file, address, port):
@@ -32,8 +32,8 @@ async def lacking() -> dict[Layer, str]:
 
 
 async def watch_over(sandbox: str) -> None:
-    """At the start of a worker: say which layers children will lack, when one of those that are required is among them;
-    raises ConfigurationError when none of them may be.
+    """At the start of a worker: report which layers children will lack, if a required one is among them; raises
+    ConfigurationError when none of those may be missing.
     """
     try:
         found = await lacking()
@@ -56,7 +56,7 @@ def told_of(found: Mapping[Layer, str]) -> str:
 
 @contextmanager
 def _bait() -> Iterator[tuple[str, str, int]]:
-    """A file that is nobody's but ours, and two places where somebody listens."""
+    """A file that only we can read, and two addresses with a listener."""
     with (
         tempfiles.folder() as folder,
         socket.create_server(("127.0.0.1", 0)) as listening,
@@ -70,7 +70,7 @@ def _bait() -> Iterator[tuple[str, str, int]]:
 
 
 def attempt_all(file: str, address: str, port: int, parent: int) -> dict[str, str]:
-    """In the child: what could be done of all that no child may, by layer; an empty text where nothing could."""
+    """In the child: try everything that no child may do; by layer, what succeeded, or an empty text."""
     attempts: dict[Layer, Callable[[], str]] = {
         Layer.PRIVILEGES: _hold_privileges,
         Layer.LIMITS: _raise_limits,
@@ -87,7 +87,7 @@ def attempt_all(file: str, address: str, port: int, parent: int) -> dict[str, st
 def _outcome(attempt: Callable[[], str]) -> str:
     try:
         return attempt()
-    except (OSError, ValueError):  # refused: that is what we want
+    except (OSError, ValueError):  # refused, as it should be
         return ""
 
 

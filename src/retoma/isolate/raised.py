@@ -1,4 +1,4 @@
-"""An error of a child in words, and what of it may be raised in the parent as itself."""
+"""Serialises an error of a child, and decides which errors may be raised in the parent."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from retoma.errors import DatabaseError, LeaseLost, RetomaError
 _WORDS = 100_000
 _OURS = "retoma"
 _OF_THE_ENGINE = frozenset({"psycopg", "psycopg_pool", "asyncio", "concurrent"})
-"""What the engine itself acts upon: no child speaks for the database or the loop."""
+"""Errors that the engine itself acts upon: a child must not be able to imitate the database or the event loop."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """An error as its class by name, its arguments and its attributes, all plain JSON."""
+    """An error as the name of its class, its arguments and its attributes, all plain JSON."""
 
     module: str = ""
     name: str = ""
@@ -28,8 +28,8 @@ class Told:
 
 
 def tell(error: BaseException) -> Told | None:
-    """*error* in words; None when its arguments or attributes are no plain data."""
-    module = type(error).__module__.replace("__mp_main__", "__main__")  # what multiprocessing calls a main module
+    """*error* in this form; None when its arguments or attributes are not plain data."""
+    module = type(error).__module__.replace("__mp_main__", "__main__")  # multiprocessing's name for a main module
     with suppress(Exception):
         words = json.dumps([error.args, error.__dict__])
         if len(words) < _WORDS:
@@ -39,8 +39,8 @@ def tell(error: BaseException) -> Told | None:
 
 
 def rebuild(told: Told) -> Exception | None:
-    """The error itself, when its class is loaded here and may be raised on a child's word; nothing is imported and no
-    constructor of anybody's is called.
+    """The error itself, if its class is loaded here and a child may cause it; nothing is imported and no
+    constructor is called.
     """
     found: Any = sys.modules.get(told.module)
     for part in told.name.split("."):
@@ -69,5 +69,5 @@ def _may_be_raised(kind: type[Exception]) -> bool:
 
 
 def _is_free(kind: type, name: str) -> bool:
-    """Whether *name* may be an attribute: no method is replaced by it."""
+    """Whether *name* may be set as an attribute: it must not replace a method."""
     return name == "__notes__" or not (name.startswith("__") or callable(getattr(kind, name, None)))

@@ -1,4 +1,6 @@
-"""A child shuts itself in before it has seen any input: limits, rights, network, files, system calls, in this order."""
+"""A child sandboxes itself before it has seen any input: limits, privileges, network, files,
+system calls, in this order.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from retoma.isolate.layers import Layer
 
 OPEN_FILES = 256
 PROCESSES = 256
-"""With their threads; an engine of OCR starts a dozen."""
+"""Threads included; an OCR engine starts a dozen."""
 MEGABYTE = 1_048_576
 
 
@@ -24,11 +26,11 @@ class Letter:
 
     parent: int
     folder: str
-    """Its own: *work* inside is its to write, *given* to read."""
+    """Its own folder: it may write to *work* inside, and read *given*."""
     path: tuple[str, ...]
     module: str
     main: dict[str, str]
-    """How to load the main module, when the function lives there."""
+    """How to load the main module, when the function is defined there."""
     megabytes: int
     processor_seconds: int
     """How much processor time it may use in its whole life."""
@@ -36,7 +38,7 @@ class Letter:
     read: tuple[str, ...] = ()
     private: tuple[str, ...] = ()
     user: int | None = None
-    """Whom to become, when we are root."""
+    """The user to become, when we are root."""
     without: tuple[str, ...] = ()
 
     @property
@@ -49,7 +51,7 @@ class Letter:
 
 
 def shut_in(letter: Letter) -> dict[str, str]:
-    """Shut this process in for good; what could not be done, by layer, with the reason."""
+    """Sandbox this process permanently; returns what could not be done, by layer, with the reason."""
     missing: dict[str, str] = {}
 
     def do(layer: Layer, act: Callable[[], None]) -> bool:
@@ -63,7 +65,7 @@ def shut_in(letter: Letter) -> dict[str, str]:
         return layer not in missing
 
     private = [Path(each) for each in letter.private]
-    # Looked up now: afterwards we could not look.
+    # Look these up now: afterwards the files cannot be read.
     read = [*places.system(), *places.programs(private), *places.modules(letter.path, letter.module, private)]
     read += map(Path, [*letter.read, *letter.main.values()])
     do(Layer.LIMITS, lambda: limit_for_life(letter))
@@ -82,13 +84,13 @@ def shut_in(letter: Letter) -> dict[str, str]:
     )
     own = None if files and landlock.scopes_signals() else os.getpid()
     if not do(Layer.CALLS, lambda: seccomp.install(own=own)):
-        # A namespace of its own has no addresses, but the sockets that lie in folders can be reached from it.
+        # A network namespace has no addresses, but Unix sockets in folders can still be reached from it.
         missing[Layer.NETWORK] = missing[Layer.CALLS]
     return missing
 
 
 def become_nobody(user: int | None) -> None:
-    """Gain no rights any more, and give up those of root."""
+    """Gain no privileges any more, and give up those of root."""
     kernel.gain_nothing()
     if user is not None:
         os.setgroups([])
@@ -108,14 +110,16 @@ def limit_for_life(letter: Letter) -> None:
 
 
 def limit_processes() -> None:
-    """Counted in a user namespace of our own, else all processes of this user would be; those of root never are."""
+    """Limit the number of processes. In a user namespace of our own only ours are counted, otherwise all of this user;
+    root is never limited.
+    """
     if os.getuid() == 0:
         raise PermissionError("the kernel counts no processes of root")
     limit(resource.RLIMIT_NPROC, PROCESSES, hard=PROCESSES)
 
 
 def limit(which: int, soft: int, *, hard: int | None = None) -> None:
-    """Set a limit, and with *hard* how far it can be raised again; never above what it could be raised to before."""
+    """Set a limit, and with *hard* how far it can be raised again; never above the previous hard limit."""
     _, most = resource.getrlimit(which)
     if hard is not None:
         most = hard if most == resource.RLIM_INFINITY else min(most, hard)

@@ -1,7 +1,7 @@
-"""A filter over system calls: those that no reader of documents needs are refused, whoever asks in this process.
+"""A seccomp filter: system calls that no document reader needs are refused in this process.
 
-The numbers are those of x86-64 and 64-bit ARM; a minus is a call that the machine does not have. A call that is newer
-than this table is unknown here, as it was to older kernels, and libraries do without it.
+The numbers are those of x86-64 and 64-bit ARM; a minus marks a call that the machine does not have. A call newer than
+this table is answered as unknown, as older kernels do, and libraries do without it.
 """
 
 from __future__ import annotations
@@ -54,18 +54,18 @@ _SET_FILTER, _ALL_THREADS = 1, 1
 _LOAD, _AND, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x54, 0x15, 0x35, 0x45, 0x06
 _NUMBER, _AUDIT, _ARGUMENTS = 0, 4, 16
 _ALLOW, _KILL, _ERROR = 0x7FFF0000, 0x80000000, 0x00050000
-_NAMESPACES = 0x7E020000  # of clone: mount, cgroup, uts, ipc, user, pid, net
+_NAMESPACES = 0x7E020000  # namespace flags of clone: mount, cgroup, uts, ipc, user, pid, net
 _UNIX, _STREAM, _KIND = 1, 1, 0xF
 _TYPE_INTO_TERMINAL = (("ioctl", 0x5412), ("ioctl", 0x541C))
-# Whoever owns a file or a socket is sent a signal when something comes, and the owner may be any process.
+# The owner of a file or a socket gets a signal when data arrives, and any process could be made the owner.
 _GIVE_AWAY = (("fcntl", 8), ("fcntl", 15), ("ioctl", 0x8901), ("ioctl", 0x8902))
 
 Code = list[tuple[int, int, int, int]]
 
 
 def install(*, own: int | None) -> None:
-    """Refuse them from now on, in all threads. *own*, a process, is then the only one that may be sent signals; None
-    leaves signals to Landlock. Raises OSError where the kernel has no filters, or we know not its machine.
+    """Install the filter in all threads. *own*, a process, is then the only one that may be sent signals; None leaves
+    signals to Landlock. Raises OSError where the kernel has no filters, or the machine is unknown.
     """
     machine = MACHINES.get(MACHINE)
     if machine is None:
@@ -84,19 +84,19 @@ def program(machine: _Machine, own: int | None) -> Code:
         (_EQUAL, 1, 0, machine.audit),
         (_RETURN, 0, 0, _KILL),
         (_LOAD, 0, 0, _NUMBER),
-        (_AT_LEAST, 0, 1, _NEWEST + 1),  # those of x32 programs, too: the same calls under other numbers
+        (_AT_LEAST, 0, 1, _NEWEST + 1),  # also those of x32 programs: the same calls under other numbers
         (_RETURN, 0, 0, _ERROR | errno.ENOSYS),
     ]
-    code += _refused(ruled["clone3"], errno.ENOSYS)  # its flags lie in memory, unseen; libraries take clone instead
+    code += _refused(ruled["clone3"], errno.ENOSYS)  # its flags are in memory; libraries fall back to clone
     for _, number in numbers(TABLE, machine.column):
         code += _refused(number)
     code += _ruled(ruled["clone"], [(_LOAD, 0, 0, _argument(0)), (_ANY_BIT, 1, 0, _NAMESPACES)])
-    # A pair that is connected for good; one for datagrams could send to any address.
+    # Only a connected pair of streams; a datagram socket could send to any address.
     pair = [(_LOAD, 0, 0, _argument(0)), (_EQUAL, 0, 4, _UNIX), (_LOAD, 0, 0, _argument(1)), (_AND, 0, 0, _KIND)]
     code += _ruled(ruled["socketpair"], [*pair, (_EQUAL, 0, 1, _STREAM)])
     for name in ("prlimit64", "sched_setaffinity"):
-        code += _ruled(ruled[name], _only(0, 0))  # of no process but the caller
-    # A process, the caller: zero is also the caller's user, which is every process of it.
+        code += _ruled(ruled[name], _only(0, 0))  # only for the caller itself
+    # Only the caller itself: zero also means the caller's user, with all its processes.
     code += _ruled(ruled["setpriority"], [(_LOAD, 0, 0, _argument(0)), (_EQUAL, 0, 3, 0), *_only(1, 0)])
     for name, command in (*_TYPE_INTO_TERMINAL, *_GIVE_AWAY):
         code += [(_EQUAL, 0, 4, ruled[name]), (_LOAD, 0, 0, _argument(1)), (_EQUAL, 0, 1, command)]
@@ -121,7 +121,7 @@ def _refused(number: int, error: int = errno.EPERM) -> Code:
 
 
 def _ruled(number: int, looks: Sequence[tuple[int, int, int, int]]) -> Code:
-    """Allowed when *looks* fall through to their end, refused when their last one skips one further."""
+    """Allowed when *looks* fall through to their end, refused when the last one skips one further."""
     ends = [(_RETURN, 0, 0, _ALLOW), (_RETURN, 0, 0, _ERROR | errno.EPERM)]
     return [(_EQUAL, 0, len(looks) + 2, number), *looks, *ends]
 
@@ -131,5 +131,5 @@ def _only(index: int, value: int) -> Code:
 
 
 def _argument(index: int) -> int:
-    """Where the lower half of an argument lies; both machines put that half first."""
+    """The offset of the lower half of an argument; both machines store that half first."""
     return _ARGUMENTS + 8 * index

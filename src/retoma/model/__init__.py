@@ -1,1 +1,1 @@
-"""Values that everything speaks of: jobs, batches, calls, workers, endings, and the diagnosis of a stall. No I/O."""
+"""The values of the domain: jobs, batches, calls, workers, endings, and the diagnosis of a stall. No I/O."""

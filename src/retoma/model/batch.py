@@ -1,4 +1,4 @@
-"""The nouns of batches: many jobs followed as one, how far they have come, and why they do not move."""
+"""The values of batches: many jobs followed as one, their progress, and the plan of a resume."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _SHOWN_AFTER_SECONDS = 15.0
 _SHOWN_AFTER_JOBS = 10
 _MINUTE, _FIVE = 60.0, 300.0
 _NOTHING_ENDS_SECONDS = 15.0
-_NOTHING_ENDS_GAPS = 10.0  # times the usual time between two ends
-_WIDEST = 10.0  # a range wider than this says nothing
+_NOTHING_ENDS_GAPS = 10.0  # times the usual time between two endings
+_WIDEST = 10.0  # a range wider than this factor is no help
 _LONGEST_SECONDS = 30 * 86_400.0
 
 
@@ -28,19 +28,19 @@ class BatchState(StrEnum):
     """What a batch is doing; *why* is in its reason."""
 
     QUEUED = "queued"
-    """No job of it was taken yet, or it is still being filled."""
+    """None of its jobs was claimed yet, or it is still being filled."""
     RUNNING = "running"
-    """Its jobs are taken and end."""
+    """Its jobs are being claimed and end."""
     PAUSED = "paused"
-    """Somebody, or its budget, lets it rest."""
+    """A person, its budget or a refusing provider has paused it."""
     STALLED = "stalled"
-    """Nothing moved for longer than it allows; its cause says why."""
+    """Nothing progressed for longer than it allows; its cause says why."""
     COMPLETED = "completed"
-    """All its jobs have ended, some perhaps badly: they are counted."""
+    """All its jobs have ended, some perhaps as failed: they are counted."""
     FAILED = "failed"
     """Its resumes are used up, or too many of its jobs failed."""
     CANCELLED = "cancelled"
-    """Somebody stopped it."""
+    """A person stopped it."""
 
     @property
     def ended(self) -> bool:
@@ -83,21 +83,21 @@ class Batch:
     last_progress_at: datetime | None
     last_key: str | None
     operation_id: int | None = None
-    """The command that is being carried out on it, a piece at a time."""
+    """The operation that is being carried out on it in pieces."""
     unpriced: int = 0
-    """Calls that were billed at a cost that nobody knows: what it has *spent* does not count them."""
+    """Calls that were billed at an unknown cost: *spent* does not include them."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "state", BatchState(self.state))
         for name in ("labels", "configuration", "cause"):
             value = getattr(self, name)
             if isinstance(value, str):
-                object.__setattr__(self, name, json.loads(value))  # keeps numbers of more than 64 bits
+                object.__setattr__(self, name, json.loads(value))  # keeps integers of more than 64 bits
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a batch has come: every figure from one snapshot, so they always add up."""
+    """The progress of a batch: every figure from one snapshot, so they always add up."""
 
     id: BatchId
     name: str
@@ -129,19 +129,19 @@ class Progress:
     event_seq: int
     now: datetime
     unpriced: int = 0
-    """Calls that were billed at a cost that nobody knows."""
+    """Calls that were billed at an unknown cost."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "state", BatchState(self.state))
 
     @property
     def done(self) -> int:
-        """Jobs that have ended, however."""
+        """Jobs that have ended, whatever their ending."""
         return self.completed + self.skipped + self.failed + self.review + self.cancelled
 
     @property
     def percent(self) -> float:
-        """Of all jobs, how many have ended; 100 only when all have."""
+        """The share of jobs that have ended; 100 only when all have."""
         return math.floor(1000 * self.done / self.total) / 10 if self.total else 0.0
 
     @property
@@ -153,29 +153,29 @@ class Progress:
 
     @property
     def silent_seconds(self) -> float | None:
-        """Seconds since a job last ended, while it is at work."""
+        """Seconds since a job last ended, while the batch is running."""
         if self.last_progress_at is None or self.state not in (BatchState.RUNNING, BatchState.STALLED):
             return None
         return max(0.0, (self.now - self.last_progress_at).total_seconds())
 
     @property
     def stalls_in(self) -> float | None:
-        """Seconds until the watchdog asks why nothing moves."""
+        """Seconds until the watchdog diagnoses the silence."""
         silent = self.silent_seconds
         return None if silent is None or self.state is not BatchState.RUNNING else max(0.0, self.stall_seconds - silent)
 
     @property
     def nothing_ends(self) -> bool:
-        """Whether jobs that ended before have stopped ending: for far longer than the time between two of them."""
+        """Whether jobs have stopped ending: nothing has ended for far longer than the usual time between two."""
         silent = self.silent_seconds
         if silent is None or self.done == 0:
             return False
-        # What ended lately, as it was counted when the last one did.
+        # The recent count as it was when the last job ended.
         usual = _FIVE / max((self.pace_five or 0.0) * math.exp(min(silent / _FIVE, 700.0)), 1e-9)
         return silent > max(_NOTHING_ENDS_SECONDS, _NOTHING_ENDS_GAPS * usual)
 
     def _rates(self) -> tuple[float, float] | None:
-        """Jobs per second over about a minute and about five, fair to a batch that is younger than that."""
+        """Jobs per second over about one minute and about five, corrected for a batch that is younger than that."""
         elapsed = self.elapsed
         if not elapsed or self.state is not BatchState.RUNNING or not self.pace_minute or not self.pace_five:
             return None
@@ -195,8 +195,8 @@ class Progress:
 
     @property
     def eta(self) -> tuple[timedelta, timedelta] | None:
-        """How long the rest takes, at least and at most; None while that would be a guess: nothing ends, little has
-        ended, or the range would be too wide to help anybody.
+        """The minimum and maximum time for the rest; None while that would be a guess: nothing ends, few jobs have
+        ended, or the range would be too wide to help.
         """
         rates = self._rates()
         if rates is None or self.done < _SHOWN_AFTER_JOBS or (self.elapsed or 0) < _SHOWN_AFTER_SECONDS:
@@ -204,18 +204,18 @@ class Progress:
         left = self.queued + self.running
         if not left:
             return timedelta(0), timedelta(0)
-        # Few jobs say little: the range is as wide as chance would make it.
+        # Few jobs give little certainty, so the range is as wide as chance would make it.
         spread = 1 / math.sqrt(max(self.pace_five or 1.0, 1.0))
         slow, fast = rates[0] * max(0.1, 1 - spread), rates[1] * (1 + spread)
         least, most = left / fast, left / slow
         if most > max(_WIDEST * least, _MINUTE) or most > _LONGEST_SECONDS:
             return None
-        # What is left takes some time, however little.
+        # What is left takes at least a second.
         return _rounded(max(least, 1.0), math.floor), _rounded(max(most, 1.0), math.ceil)
 
 
 def _rounded(seconds: float, outwards: Callable[[float], int]) -> timedelta:
-    """Above two minutes nobody wants the seconds; a range is rounded so that the truth stays in it."""
+    """Rounded to minutes above two minutes, outwards, so that the true value stays in the range."""
     return timedelta(seconds=60 * outwards(seconds / 60) if seconds > 2 * _MINUTE else outwards(seconds))
 
 
@@ -236,7 +236,9 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class StepFigures:
-    """One step of a batch's jobs: how often it was saved, by how many, and how many unfinished jobs got this far."""
+    """One step of a batch's jobs: how often it was saved, by how many jobs, and how many unfinished
+    jobs have got this far.
+    """
 
     step: str
     done: int
@@ -248,7 +250,7 @@ class StepFigures:
 
 @dataclass(frozen=True, slots=True)
 class Durations:
-    """How long the attempts of a batch that ended well took, in seconds."""
+    """How long the successful attempts of a batch took, in seconds."""
 
     jobs: int
     mean: float | None
@@ -259,7 +261,7 @@ class Durations:
 
 @dataclass(frozen=True, slots=True)
 class ErrorGroup:
-    """Failed jobs whose errors say the same."""
+    """Failed jobs with equal errors."""
 
     fingerprint: str
     example: str | None
@@ -273,9 +275,9 @@ class ErrorGroup:
 @dataclass(frozen=True, slots=True)
 class Resumed:
     """What a resume, a retry or a restart did. *changed* is False when there was nothing to do, and *word* says why:
-    "already_running", "already_finished", "already_retrying", "nothing_to_retry". *word* is "no_workers" when it goes
-    on only once a worker serves it: then no resume was used up. *jobs* is how many were queued again, so far when an
-    operation goes on with it (``batch.operation_id``).
+    "already_running", "already_finished", "already_retrying", "nothing_to_retry". *word* is "no_workers" when no worker
+    serves the batch yet: then no resume was used up. *jobs* is how many were queued again so far, when an operation
+    continues (``batch.operation_id``).
     """
 
     batch: Batch
@@ -286,7 +288,7 @@ class Resumed:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """A command on a batch with many jobs, and how far it has come."""
+    """A command on a batch with many jobs, and its progress."""
 
     id: int
     batch_id: BatchId
@@ -299,7 +301,7 @@ class Operation:
     started_at: datetime
     finished_at: datetime | None
     error: str | None
-    """Why it ended before all was done: the state its batch came into."""
+    """Why it ended early: the state that its batch came into."""
 
     @property
     def finished(self) -> bool:
@@ -325,36 +327,36 @@ class Found:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What a resume would skip, continue, begin and leave alone, and what that saves and needs."""
+    """What a resume would skip, continue, start and leave alone, and what that saves and needs."""
 
     batch: Batch
     can: bool
     why_not: str | None
     skips: int
-    """Jobs that are done and are not run again."""
+    """Finished jobs that are not run again."""
     continues: int
-    """Jobs that go on behind their last checkpoint."""
+    """Jobs that continue after their last checkpoint."""
     begins: int
-    """Jobs that have nothing to go on from."""
+    """Jobs without a checkpoint."""
     reruns: int
-    """Jobs that are done and would be run again, because the configuration is another; only a restart does that."""
+    """Finished jobs that would be run again because the configuration differs; only a restart does that."""
     leaves_failed: int
-    """Jobs that failed; only retry-failed tries them again."""
+    """Failed jobs; only retry-failed tries them again."""
     quarantined: int
     suspects: int
-    """Jobs that were there when an executor died: they run alone."""
+    """Jobs that were running when an executor died: they run alone."""
     steps_kept: int
     seconds_saved: float
     seconds_needed: float | None
-    """At one job at a time."""
+    """With one job at a time."""
     money_saved: Decimal
     money_needed: Decimal | None
-    """By what the jobs so far have cost; None when nothing is done, or when nobody knows what a call of it cost."""
+    """Estimated from the cost of the jobs so far; None when nothing is done, or when the cost of a call is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Breach:
-    """An invariant that does not hold: which, for what, and what was found."""
+    """A violated invariant: which one, for what, and what was found."""
 
     invariant: str
     what: str

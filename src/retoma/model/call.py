@@ -1,4 +1,4 @@
-"""The nouns of calls: one request to a provider, what it cost, what is allowed."""
+"""The values of calls: one request to a provider, its cost, and the limits."""
 
 from __future__ import annotations
 
@@ -11,14 +11,16 @@ from retoma.model.ids import CallId
 from retoma.model.rates import Rates
 
 PRICE_UNKNOWN = "price_unknown"
-"""Why a batch rests whose budget cannot be held, for nobody knows what a call of it costs; the model follows."""
+"""The reason of a batch that is paused because its budget cannot be enforced: the price of a call is
+unknown. The model follows.
+"""
 BY_UNIT = " by unit"
-"""What then follows the model when it is billed by the unit, and not by tokens."""
+"""The suffix after the model when it is billed by the unit, and not by tokens."""
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request to a provider, written down before it was made and when it was answered."""
+    """One request to a provider, recorded before it was sent and again when it was answered."""
 
     id: CallId
     tenant: str
@@ -31,7 +33,7 @@ class Call:
     kind: str
     """"first", "again" after one whose answer is in doubt, or "repair" of an answer that did not fit."""
     state: str
-    """"open", "answered", "failed" (no answer; billed only if it has a cost) or "doubtful" (nobody knows)."""
+    """"open", "answered", "failed" (no answer; billed only if it has a cost) or "doubtful" (unknown)."""
     request: str
     answer: str | None
     text: str | None
@@ -41,10 +43,10 @@ class Call:
     error: str | None
     reserved: Decimal
     cost: Decimal | None
-    """In US dollars; None when it was not billed, or when nobody knows: then *cost_basis* says why."""
+    """In US dollars; None when it was not billed or the cost is unknown: *cost_basis* says why."""
     cost_basis: str | None
     """How the cost is known: "provider" (it said so), "own" or "public" (by price), "free"; or why it is not:
-    "unpriced" (no price is known), "unreported" (the provider did not say what was used). None while nothing is billed.
+    "unpriced" (no price is known), "unreported" (the provider did not report the usage). None while nothing is billed.
     """
     input_tokens: int
     output_tokens: int
@@ -63,8 +65,8 @@ class Call:
 
 
 class Opened(NamedTuple):
-    """What became of an intent: an equal call that was answered or is asked now, a call that was opened or taken over,
-    or none.
+    """The outcome of an intent: an equal call that was answered or is in flight, a call that was opened
+    or taken over, or none.
     """
 
     mine: bool
@@ -74,31 +76,31 @@ class Opened(NamedTuple):
     budget: Decimal | None
     asked: int | None
     here: bool
-    """Whether that one is asked by this very executor."""
+    """Whether this executor makes that call."""
     ours: bool
-    """Whether it is asked by this very attempt."""
+    """Whether this attempt makes that call."""
     operation: str | None
-    """Where the result will be of the one that was taken over: it was handed in before."""
+    """The operation of a call that was taken over: it was submitted before."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spend:
-    """What was paid under a name: a provider, a model, a day, a pipeline, a step, a batch or a job. Amounts are what is
-    known; *unpriced* says how many calls were billed beside them at a cost that nobody knows.
+    """What was paid under a name: a provider, a model, a day, a pipeline, a step, a batch or a job. The amounts are the
+    known costs; *unpriced* counts the calls that were billed at an unknown cost beside them.
     """
 
     name: str
     calls: int
     answered: int
     reused: int
-    """How often an answer was given again for nothing."""
+    """How often an answer was reused at no cost."""
     useful: Decimal
     again: Decimal
-    """Repairs, and requests that were made again because the first answer was lost."""
+    """Repairs, and requests that were sent again because the first answer was lost."""
     lost: Decimal
-    """What was billed for requests that gave no answer."""
+    """What was billed for requests without an answer."""
     doubtful: Decimal
-    """What was reserved for requests of which nobody knows whether they were billed."""
+    """The reservations of requests that may have been billed."""
     unpriced: int
     input_tokens: int
     output_tokens: int
@@ -109,20 +111,20 @@ class Spend:
 
     @property
     def paid(self) -> Decimal:
-        """All that was paid, whatever came of it."""
+        """All that was paid, useful or not."""
         return self.useful + self.again + self.lost
 
 
 @dataclass(frozen=True, slots=True)
 class Price:
     """What a model costs from a day on, in US dollars: per million tokens of each kind, and per unit (page, search,
-    image). A kind whose price is None costs what the kind costs that it is part of.
+    image). A kind whose price is None costs as much as the kind that it is part of.
     """
 
     provider: str
     model: str
     tier: str
-    """The service tier it is for; the standard one has no name."""
+    """Its service tier; the standard one has no name."""
     since: date
     input: Decimal
     cached: Decimal
@@ -137,7 +139,7 @@ class Price:
 
     @property
     def rates(self) -> Rates:
-        """The same, as it is reckoned with."""
+        """The same for computing costs."""
         return Rates(
             input=self.input,
             cached=self.cached,
@@ -153,7 +155,7 @@ class Price:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """What a provider allows under a name, and how it stands."""
+    """The limit of a provider under a name, and its current state."""
 
     name: str
     requests: int | None
@@ -167,7 +169,7 @@ class Limit:
 
 
 class Grant(NamedTuple):
-    """What an executor was given of a limit, or how long it must wait for some."""
+    """What an executor was granted of a limit, or how long it must wait."""
 
     requests: float
     tokens: float
@@ -176,8 +178,8 @@ class Grant(NamedTuple):
     reason: str | None
     probe: bool
     seated: bool
-    """Whether its places count, because there may be only so many at once."""
+    """Whether its slots are counted, because concurrency is limited."""
     counted: bool
-    """Whether its requests or tokens count, because there may be only so many in a minute."""
+    """Whether its requests or tokens are counted, because the rate is limited."""
     name: str
-    """Of the limit that counts."""
+    """The name of the limit that applies."""

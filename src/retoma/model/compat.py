@@ -1,5 +1,5 @@
-"""Names by which other programs know these things: those of the worker scale-out document, and those of earlier
-versions. The rest of the house has one name for each thing, and asks here where another one is read or written.
+"""Names that other programs use for these things: those of the worker scale-out document, and those of earlier
+versions. The rest of the code has one name for each thing, and translates here where another one is read or written.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ LOG_FIELDS = {
     "duration_ms": "durationMs",
     "correlation": "correlationId",
 }
-"""Fields of events that have another name in a line of the log."""
+"""Fields of events that have another name in the log."""
 
 _MILLISECONDS = {"JOB_LOCK_TTL_MS": "lease_seconds", "JOB_HEARTBEAT_INTERVAL_MS": "heartbeat_seconds"}
 _RENAMED = {"tenant": "reuse_within"}
 
 
 def figures(metrics: Metrics) -> dict[str, float]:
-    """The seven figures of a worker."""
+    """The seven counters of a worker."""
     return {
         "jobsClaimed": metrics.jobs_claimed,
         "jobsCompleted": metrics.jobs_completed,
@@ -39,7 +39,7 @@ def figures(metrics: Metrics) -> dict[str, float]:
 
 
 def settings(environment: Mapping[str, str], given: dict[str, Any]) -> dict[str, Any]:
-    """*given*, and what is said under other names. A setting that is said under its own name wins."""
+    """*given*, with settings under other names translated. A setting under its own name wins."""
     for name, field in _MILLISECONDS.items():
         text = environment.get(name)
         if text and field not in given:

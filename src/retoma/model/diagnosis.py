@@ -1,8 +1,9 @@
-"""Why a batch moves, or does not: a judgement over evidence, and nothing else.
+"""Why a batch progresses or does not: a judgement over evidence, and nothing else.
 
-Slow is not stuck. A batch that was silent for longer than it allows is called stuck only when no innocent reason can
-be seen: a pause, a time that has not come, workers busy elsewhere, or handlers that are within what such jobs took
-before. A provider that is down is no innocent reason, and neither is one that sends everybody away again and again.
+Slow is not stuck. A batch that was silent for longer than it allows is called stuck only when no innocent
+reason is visible: a pause, a time that has not come, workers busy elsewhere, or handlers within the time that
+such jobs took before. A provider that is down is not an innocent reason, and neither is one that rejects every
+request again and again.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ STALLING = frozenset(
         Verdict.SILENT,
     }
 )
-"""The verdicts for which a silent batch is called stalled."""
+"""The verdicts for which a silent batch is marked as stalled."""
 
 _RESTING = frozenset(
     {
@@ -40,10 +41,10 @@ _RESTING = frozenset(
         Verdict.FAILED,
     }
 )
-"""Not stalled, and yet nothing will move until somebody does something."""
+"""Not stalled, and yet nothing will progress without a person."""
 
-_FAR_LONGER = 5.0  # times the slowest that ended well
-_SEVERAL = 2  # one bad ending may be chance
+_FAR_LONGER = 5.0  # times the slowest successful attempt
+_SEVERAL = 2  # a single bad ending may be chance
 _PROVIDER = ("Provider", "RateLimited", "Timeout", "timeout", "Connect", "APIStatus", "ServiceUnavailable", "HTTP")
 _WORDS = ("bad_error", "call_error", "worst", "sentence", "plain", "cause")
 _ENDED = {"completed": Verdict.COMPLETED, "failed": Verdict.FAILED, "cancelled": Verdict.CANCELLED}
@@ -51,16 +52,16 @@ _REFUSED = "refused by "
 
 
 def judge(seen: Evidence) -> Verdict:
-    """The verdict alone."""
+    """Only the verdict."""
     verdict = _judged(seen)
-    # It was stuck, and nothing has moved since: that a job is being tried just now does not make it slow instead.
+    # It was stuck, and nothing has progressed since: that a job is being tried just now does not make it slow instead.
     if seen.state == "stalled" and verdict in {Verdict.SLOW, Verdict.WAITING, Verdict.SATURATED}:
         before = str((seen.cause or {}).get("verdict"))
         return Verdict(before) if before in STALLING else verdict
     return verdict
 
 
-def _judged(seen: Evidence) -> Verdict:  # noqa: PLR0911 - one question after the other
+def _judged(seen: Evidence) -> Verdict:  # noqa: PLR0911 - one check after the other
     if ended := _ENDED.get(seen.state):
         return ended
     if seen.state == "paused":
@@ -89,11 +90,11 @@ def _paused(seen: Evidence) -> Verdict:
     return Verdict.REFUSED if (seen.reason or "").startswith(_REFUSED) else Verdict.PAUSED
 
 
-def _silent(seen: Evidence, *, resting: bool) -> Verdict:  # noqa: PLR0911 - one question after the other
-    """Workers serve it, it has something to do, and nothing moved for longer than it allows."""
+def _silent(seen: Evidence, *, resting: bool) -> Verdict:  # noqa: PLR0911 - one check after the other
+    """The verdict when workers serve the batch, it has work, and nothing progressed for longer than it allows."""
     if seen.orphaned and seen.orphaned == seen.running:
         return Verdict.WORKER_LOST
-    # Without one that ended well nobody can say what is long: the job's own time-out does.
+    # Without a successful attempt there is no usual duration: the job's own time-out decides.
     usual, age = seen.slowest_seconds, seen.outlived_seconds
     if age is not None and (usual is None or age <= max(seen.stall_seconds, _FAR_LONGER * usual)):
         return Verdict.SLOW
@@ -109,14 +110,15 @@ def _silent(seen: Evidence, *, resting: bool) -> Verdict:  # noqa: PLR0911 - one
 
 
 def _blamed(seen: Evidence) -> Verdict | None:
-    """What the bad endings, or its provider, say."""
-    # Once may be a machine that went away; a document is suspected the second time.
+    """The verdict from bad endings, or from its provider."""
+    # A first crash may come from a machine that failed; the second time the document is suspected.
     if (seen.suspect_crashes or 0) > 1 and seen.bad_ending in {"crashed", "lost"}:
         return Verdict.POISON
     several, reason = seen.bad_endings >= _SEVERAL, seen.bad_reason or ""
     if seen.shut_broken:
         return Verdict.PROVIDER_DOWN
-    # One wait that the provider named is a wait; to be sent away again after as long as the batch allows is not.
+    # A single wait that the provider asked for is a wait; being rejected again after as long as the
+    # batch allows is not.
     if (several and reason == "RateLimited") or (seen.limited_seconds or 0) >= seen.stall_seconds:
         return Verdict.RATE_LIMITED
     if seen.shut_limit:
@@ -127,7 +129,7 @@ def _blamed(seen: Evidence) -> Verdict | None:
 
 
 def explain(id: int, seen: Evidence) -> Explanation:
-    """The verdict, what it rests on, and what to do about it."""
+    """The verdict, its evidence, and what to do."""
     verdict = judge(seen)
     action = _HELPS.get(verdict, "wait")
     command = action
@@ -152,7 +154,7 @@ def explain(id: int, seen: Evidence) -> Explanation:
 
 
 def cause_of(id: int, seen: Evidence) -> dict[str, Any]:
-    """What is kept of it with a batch that is called stalled; *plain* is its sentence without the words of errors."""
+    """What is stored with a batch that is marked as stalled; *plain* is its sentence without the text of errors."""
     why = explain(id, seen)
     kept = {name: value for name, value in why.evidence.items() if name != "cause"}
     told = {"verdict": str(why.verdict), "sentence": why.sentence, "plain": explain(id, plain(seen)).sentence}
@@ -160,13 +162,13 @@ def cause_of(id: int, seen: Evidence) -> dict[str, Any]:
 
 
 def plain(seen: Evidence) -> Evidence:
-    """The same evidence without the words of errors, which may say what documents say: kinds and numbers stay."""
+    """The same evidence without the text of errors, which may quote documents: kinds and numbers stay."""
     worst = [{**each, "error": _kind(str(each["error"]))} for each in seen.worst] if seen.worst else seen.worst
     return replace(seen, bad_error=None, call_error=None, worst=worst, cause=without_words(seen.cause))
 
 
 def without_words(cause: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """A cause that was kept, without the words of errors."""
+    """A stored cause without the text of errors."""
     if cause is None:
         return None
     told = {name: value for name, value in cause.items() if name not in _WORDS}
@@ -174,7 +176,7 @@ def without_words(cause: Mapping[str, Any] | None) -> dict[str, Any] | None:
 
 
 def _kind(error: str) -> str:
-    """The name of the error, when it begins with one."""
+    """The name of the error, when the text begins with one."""
     name, colon, _ = error.partition(":")
     return name if colon and name.replace("_", "").replace(".", "").isalnum() else "error"
 
@@ -221,7 +223,7 @@ _ADVICE = {
     Verdict.COMPLETED: "Find out why first: 'retoma batch errors {id}'. Then try only those again.",
     Verdict.FAILED: "{advice_failed}",
 }
-"""What to do, where it is not to wait."""
+"""What to do, unless it is to wait."""
 
 _HELPS = {
     Verdict.PAUSED: "resume",
@@ -241,7 +243,7 @@ _HELPS = {
     Verdict.FAILED: "fix_and_resume",
     Verdict.CANCELLED: "none",
 }
-"""The same in a word."""
+"""The same as one word."""
 
 _COMMANDS = {
     "wait": "retoma batch watch {id}",
@@ -260,7 +262,7 @@ _COMMANDS = {
 
 
 def _said(id: int, seen: Evidence) -> dict[str, Any]:
-    """The evidence in words."""
+    """The evidence as sentences."""
     cause = seen.cause or {}
     priced, by_unit, _ = (seen.reason or "").removeprefix(f"{PRICE_UNKNOWN}: ").partition(BY_UNIT)
     past_resumes = f"it stalled again after {seen.resumes} of {seen.max_resumes} resumes"
@@ -307,14 +309,14 @@ def _many(number: int, noun: str) -> str:
 
 
 def _worst(seen: Evidence) -> str:
-    """The errors that dominate, each with its number."""
+    """The most frequent errors, each with its number."""
     return (
         ": " + "; ".join(f"{each['jobs']} × {each['error']}".rstrip(".") for each in seen.worst) if seen.worst else ""
     )
 
 
 def _refusal(seen: Evidence) -> str:
-    """What the provider answered, in its own words."""
+    """The answer of the provider, in its own words."""
     status = f" (HTTP {seen.call_status})" if seen.call_status else ""
     return status + (f": {seen.call_error.rstrip('.')}" if seen.call_error else "")
 
@@ -338,7 +340,7 @@ def _span(seconds: float) -> str:
 
 
 def _facts(seen: Evidence) -> dict[str, Any]:
-    """The evidence as it can be stored: times as text, what is not known left out."""
+    """The evidence as it is stored: times as text, unknown values left out."""
     facts = {name: value for name, value in asdict(seen).items() if value is not None}
     plain = (int, float, str, list, Mapping)
     return {name: value if isinstance(value, plain) else _text(value) for name, value in facts.items()} | {

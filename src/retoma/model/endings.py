@@ -13,7 +13,7 @@ _LONGEST = 10 * 365 * 86400
 
 
 class Ending(BaseException):
-    """Raised from anywhere below a handler; not an Exception, so that an *except Exception* lets it pass."""
+    """Raised from anywhere below a handler. It is no Exception, so ``except Exception`` does not catch it."""
 
     reason: str
 
@@ -22,24 +22,24 @@ class Ending(BaseException):
         self.reason = str(reason).strip()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Rebuilt without __init__, so that one raised in a child process arrives with all it says.
+        # Rebuilt without __init__, so that one raised in a child process arrives with all its attributes.
         return _rebuilt, (type(self), self.args, dict(self.__dict__))
 
 
 class Skip(Ending):
-    """There is nothing to do, and that is well: the job ends *skipped*."""
+    """There is nothing to do, and that is fine: the job ends *skipped*."""
 
     __match_args__ = ("reason",)
 
 
 class Reject(Ending):
-    """It cannot be done, now or later: the job ends *failed* without another attempt."""
+    """It can never be done: the job ends *failed* without another attempt."""
 
     __match_args__ = ("reason",)
 
 
 class Postpone(Ending):
-    """Not now: the job goes back to the queue, after a delay or until an hour, and no attempt is counted."""
+    """Not now: the job goes back to the queue, for a delay or until a time, and uses no attempt."""
 
     __match_args__ = ("seconds", "until", "reason")
 
@@ -72,7 +72,7 @@ class Postpone(Ending):
 
 
 class Review(Ending):
-    """A person must look: *value* is kept as the proposed answer and the job waits in *review*."""
+    """A person must decide: *value* is kept as the proposed answer, and the job waits in *review*."""
 
     __match_args__ = ("value", "reason")
 
@@ -82,7 +82,7 @@ class Review(Ending):
 
 
 class Suspend(Ending):
-    """The handler goes back to the queue for now, at no cost of an attempt."""
+    """The job goes back to the queue for now, and uses no attempt."""
 
     def __init__(self, ending: str, *, delay: float | None = None, reason: str = "", signals: int = 0) -> None:
         super().__init__(reason)
@@ -92,7 +92,7 @@ class Suspend(Ending):
 
 
 def ending_in(error: BaseException) -> Ending | None:
-    """The ending that *error* is or, when a task group wrapped it, the first one inside."""
+    """The ending that *error* is, or the first one inside a group."""
     if isinstance(error, Ending):
         return error
     if isinstance(error, BaseExceptionGroup):

@@ -1,4 +1,4 @@
-"""What can be seen of a batch from outside, in one snapshot, and what is made of it."""
+"""The facts about a batch from one snapshot, and the verdicts drawn from them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import orjson
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """The facts that say why a batch moves, or does not."""
+    """The facts that say why a batch progresses or does not."""
 
     state: str
     reason: str | None
@@ -36,9 +36,9 @@ class Evidence:
     queued: int
     due: int
     oldest_due_at: datetime | None
-    """Since when a job that chose its own hour (or had none) could be taken."""
+    """Since when a job that chose its own time (or had none) could be claimed."""
     troubled: int
-    """Jobs that wait because something went wrong or their provider does not let them through, not by choice."""
+    """Jobs that wait because something failed or a provider postponed them, not by choice."""
     next_run_at: datetime | None
     next_reason: str | None
     running: int
@@ -46,7 +46,9 @@ class Evidence:
     lost_worker: str | None
     lost_at: datetime | None
     outlived_seconds: float | None
-    """How long a job has run in a live worker, longer than any attempt that ended badly: of several, the shortest."""
+    """How long a job has run in a live worker, if longer than any attempt that ended badly: of
+    several, the shortest.
+    """
     oldest_key: str | None
     oldest_seconds: float | None
     last_step_at: datetime | None
@@ -60,19 +62,19 @@ class Evidence:
     suspect_key: str | None
     suspect_crashes: int | None
     shut_limit: str | None
-    """The limit of a provider that its last calls used and that lets nobody through now."""
+    """The provider limit that its last calls used and that lets no request through now."""
     shut_until: datetime | None
     shut_broken: bool
-    """Whether that is its breaker, after failures, and not the provider's own word."""
+    """Whether that is its circuit breaker, after failures, and not a pause that the provider asked for."""
     limited_seconds: float | None
-    """Since nothing ended: the time between the first and the last request that the provider refused with 429."""
+    """Since the last ending: the time between the first and the last request that the provider refused with 429."""
     call_status: int | None
     call_error: str | None
-    """How the last request that failed was answered."""
+    """The answer to the last failed request."""
     worst: list[dict[str, Any]] | None
-    """Of a batch that ended: the errors of its failed jobs, the most frequent first, each with its number of jobs."""
+    """Of an ended batch: the errors of its failed jobs, most frequent first, each with its number of jobs."""
     cause: dict[str, Any] | None
-    """What was found when it was called stalled."""
+    """The diagnosis that was stored when it was marked as stalled."""
     now: datetime
 
     def __post_init__(self) -> None:
@@ -83,8 +85,8 @@ class Evidence:
 
     @property
     def moved_at(self) -> datetime | None:
-        """When a job last ended or a step was last saved. A batch whose jobs all chose to rest has nothing to move
-        until one of them is due; that a job which failed, or which its provider sent away, is due again is no movement.
+        """When a job last ended or a step was last saved. A batch whose jobs all chose to wait cannot progress until
+        one of them is due. A failed or postponed job that is due again does not count as progress.
         """
         due = None if self.running or self.troubled else self.oldest_due_at
         times = [at for at in (self.last_progress_at, self.last_step_at, due) if at is not None]
@@ -92,7 +94,7 @@ class Evidence:
 
     @property
     def silent_seconds(self) -> float:
-        """How long nothing moved."""
+        """How long nothing progressed."""
         return 0.0 if self.moved_at is None else max(0.0, (self.now - self.moved_at).total_seconds())
 
     @property
@@ -107,41 +109,41 @@ class Verdict(StrEnum):
     MOVING = "moving"
     """Jobs end."""
     SLOW = "slow"
-    """Jobs are being worked on, by workers that are alive, within the time they may take."""
+    """Jobs run in live workers, within the time they may take."""
     READY = "ready"
-    """Workers are there and have room: its jobs are about to be taken."""
+    """Workers are there and have room: its jobs are about to be claimed."""
     WAITING = "waiting"
     """Every job waits for a time that has not come: one it chose itself, or one that its provider named."""
     SATURATED = "saturated"
     """All workers are busy with other jobs; its turn comes."""
     PAUSED = "paused"
-    """Somebody lets it rest."""
+    """A person paused it."""
     REFUSED = "refused"
-    """The provider does not accept our key or account, and the batch rests until somebody has fixed that."""
+    """The provider does not accept our key or account, and the batch is paused until somebody has fixed that."""
     BUDGET = "budget"
-    """What it may cost is spent."""
+    """Its budget is spent."""
     PRICE_UNKNOWN = "price_unknown"
-    """It has a budget, and nobody knows what a call of it costs."""
+    """It has a budget, and the price of a call is unknown."""
     QUEUE_PAUSED = "queue_paused"
     """Its queue is paused."""
     UNSEALED = "unsealed"
     """It is still being filled."""
     NO_WORKERS = "no_workers"
-    """No worker that is alive serves its queue."""
+    """No live worker serves its queue."""
     WORKER_LOST = "worker_lost"
-    """The worker that held its jobs fell silent, and they were not taken back yet."""
+    """The worker that held its jobs fell silent, and they are not recovered yet."""
     POISON = "poison"
-    """One of its documents brings executors down."""
+    """One of its documents crashes executors."""
     FAILING = "failing"
-    """Attempts end badly, one after the other."""
+    """Attempts fail, one after the other."""
     PROVIDER_DOWN = "provider_down"
     """The provider does not answer, or answers with errors."""
     RATE_LIMITED = "rate_limited"
-    """The provider has sent every request away (429) for longer than the batch allows."""
+    """The provider has rejected every request (429) for longer than the batch allows."""
     HANGING = "hanging"
     """Its jobs run far longer than any of them did before."""
     SILENT = "silent"
-    """Nothing moves, and nothing that can be seen says why."""
+    """Nothing progresses, and no visible fact says why."""
     COMPLETED = "completed"
     FAILED = "failed"
     CANCELLED = "cancelled"
@@ -149,18 +151,18 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """Why a batch moves, or does not: the verdict, what it rests on, and what to do."""
+    """Why a batch progresses or does not: the verdict, its evidence, and what to do."""
 
     batch_id: int
     verdict: Verdict
     needs_help: bool
-    """Whether it will not move unless somebody does something."""
+    """Whether it needs a person to progress."""
     sentence: str
     evidence: dict[str, Any]
     action: str
-    """What helps, in a word: "wait", "resume", "fix_and_resume", "fix_key", "start_worker", "resume_queue",
+    """What helps, as one word: "wait", "resume", "fix_and_resume", "fix_key", "start_worker", "resume_queue",
     "raise_budget", "set_price", "seal", "retry_failed", "none".
     """
     advice: str
-    """What to do first and then, in a sentence; empty when there is nothing to do."""
+    """What to do, in order, in a sentence; empty when there is nothing to do."""
     command: str | None

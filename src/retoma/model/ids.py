@@ -1,4 +1,4 @@
-"""Ids: each kind is a type of its own, so that the id of a job is not taken where that of a batch is meant."""
+"""Ids: each kind is a type of its own, so that the id of a job cannot be used as that of a batch."""
 
 from typing import NewType
 

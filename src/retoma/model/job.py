@@ -1,4 +1,4 @@
-"""The nouns: what is known of a job, its attempts, its checkpoints, and of those who work on it."""
+"""The values of jobs: their attempts, their checkpoints, and the workers that run them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from enum import StrEnum
 from retoma.model.ids import BatchId, JobId
 
 Stood = tuple[datetime, str, int]
-"""Where a checkpoint stands among those of its job: when it was saved, its step and its generation."""
+"""The position of a checkpoint among those of its job: when it was saved, its step and its generation."""
 
 
 class JobState(StrEnum):
@@ -22,13 +22,13 @@ class JobState(StrEnum):
     COMPLETED = "completed"
     """Its handler returned."""
     SKIPPED = "skipped"
-    """Its handler said there was nothing to do."""
+    """Its handler said that there was nothing to do."""
     FAILED = "failed"
-    """Its attempts are used up, or its input was rejected: the dead letters are these."""
+    """Its attempts are used up, or its input was rejected. These are the dead letters."""
     REVIEW = "review"
     """It ended and waits for a person."""
     CANCELLED = "cancelled"
-    """Somebody stopped it."""
+    """A person stopped it."""
 
     @property
     def ended(self) -> bool:
@@ -37,22 +37,22 @@ class JobState(StrEnum):
 
 
 class AttemptEnding(StrEnum):
-    """How one attempt ended. What became of the job is its state."""
+    """How one attempt ended. The result for the job is its state."""
 
     COMPLETED = "completed"
     SKIPPED = "skipped"
     REVIEW = "review"
     FAILED = "failed"
-    """The handler raised, or passed its time-out and let go."""
+    """The handler raised, or ended after its time-out."""
     POSTPONED = "postponed"
-    """It goes on at a later time, at no cost."""
+    """It continues at a later time, and no attempt is used."""
     WAITING = "waiting"
-    """It goes on when a signal comes, at no cost."""
+    """It continues when a signal arrives, and no attempt is used."""
     RELEASED = "released"
-    """It was given back, at no cost."""
+    """It was released, and no attempt is used."""
     CANCELLED = "cancelled"
     TIMEOUT = "timeout"
-    """It passed its time-out, did not let go, and was ended with its executor."""
+    """It ignored its time-out, and was killed with its executor."""
     CRASHED = "crashed"
     """Its executor died."""
     LOST = "lost"
@@ -61,7 +61,7 @@ class AttemptEnding(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What an enqueue gives back: the job's id, and whether it is new or was there under the same key."""
+    """The result of an enqueue: the job's id, and whether it is new or existed under the same key."""
 
     id: JobId
     key: str | None
@@ -74,7 +74,7 @@ class Receipt:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One pipeline over one input, as it stands."""
+    """One pipeline over one input, in its current state."""
 
     id: JobId
     batch_id: BatchId | None
@@ -109,8 +109,8 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class JobPage:
-    """Some jobs, the newest first, and the id *before* which to go on. There may be fewer than were asked for and more
-    behind: a bounded number is looked at.
+    """Some jobs, newest first, and the id *before* which to continue. A page may be short although there are more: the
+    search visits a bounded number of rows.
     """
 
     jobs: list[Job]
@@ -119,7 +119,7 @@ class JobPage:
 
 @dataclass(slots=True)
 class Claim:
-    """A job in the hands of an executor: what it needs to run it, and the fence it must show at every write."""
+    """A job that an executor has claimed: what it needs to run it, and the fence that every write must show."""
 
     id: int
     batch_id: int | None
@@ -148,7 +148,7 @@ class Claim:
 
 @dataclass(slots=True)
 class Ended:
-    """How one attempt ended, ready to be written down."""
+    """How one attempt ended, ready to be written."""
 
     claim: Claim
     ending: AttemptEnding
@@ -169,7 +169,7 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One try at a job, from claim to ending."""
+    """One attempt at a job, from the claim to its ending."""
 
     job_id: int
     fence: int
@@ -197,7 +197,7 @@ class Saved:
     step: str
     generation: int
     value: str | None
-    """None when it is long: then it is read when it is asked for."""
+    """None when it is long: then it is read on demand."""
     checksum: str
     fingerprint: str
     input_hash: str | None
@@ -207,7 +207,7 @@ class Saved:
 
 @dataclass(slots=True)
 class NewCheckpoint:
-    """What a step has produced, ready to be written down."""
+    """What a step returned, ready to be written."""
 
     job_id: int
     fence: int
@@ -221,7 +221,7 @@ class NewCheckpoint:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """What a step produced, with its envelope, for people."""
+    """What a step returned, with its metadata, for people."""
 
     job_id: int
     step: str
@@ -239,7 +239,7 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """A job that was taken from a worker which is gone, and what became of it."""
+    """A job that was recovered from a dead worker, and its new state."""
 
     id: JobId
     pipeline: str
@@ -258,7 +258,7 @@ class Recovered:
 
 @dataclass(frozen=True, slots=True)
 class Presence:
-    """What is known of a worker: its name, since when, its last heartbeat, what it has done."""
+    """What is known of a worker: its name, its start, its last heartbeat, its counters."""
 
     id: int
     label: str
@@ -286,7 +286,7 @@ class Presence:
 
 @dataclass(frozen=True, slots=True)
 class Metrics:
-    """The seven figures of a worker."""
+    """The seven counters of a worker."""
 
     jobs_claimed: int
     jobs_completed: int
@@ -299,7 +299,7 @@ class Metrics:
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """A queue as it stands: how many wait, how many could run now, how many run."""
+    """A queue in its current state: how many jobs wait, are due, and run."""
 
     name: str
     waiting: int
@@ -310,12 +310,12 @@ class Queue:
     paused_reason: str | None
     weight: int = 1
     held: int = 0
-    """How many of those that wait belong to batches that rest, have ended or are being filled."""
+    """How many of the waiting jobs belong to batches that are paused, ended or being filled."""
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """A job that comes back by the clock."""
+    """A job that is enqueued by the clock."""
 
     name: str
     pipeline: str
@@ -332,7 +332,7 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """A schedule whose time has come, and what time the database says it is."""
+    """A schedule that is due, and the time of the database."""
 
     name: str
     cron: str
@@ -343,7 +343,7 @@ class Due:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """How the database is doing: what can make a queue slow or unsafe, and who works."""
+    """The health of the database: what can make a queue slow or unsafe, and the workers."""
 
     version: str
     fsync: bool
@@ -370,7 +370,7 @@ class Health:
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """A session that has a lock somebody else waits for."""
+    """A session that holds a lock which another one waits for."""
 
     what: str
     pid: int

@@ -1,4 +1,4 @@
-"""What a request used, and what each kind of it costs."""
+"""The usage of a request, and what each kind of usage costs."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ _NOTHING = Decimal(0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """What a request consumed, in the provider's own count."""
+    """What a request used, as the provider counts it."""
 
     input_tokens: int = 0
-    """All of them: read from a cache, written to one, or neither."""
+    """All input tokens, cached or not."""
     output_tokens: int = 0
-    """All of them, with those that the model reasoned with."""
+    """All output tokens, reasoning included."""
     cached_tokens: int = 0
     """Input tokens that were read from the provider's cache."""
     cache_write_tokens: int = 0
     """Input tokens that were written to the provider's cache."""
     cache_write_1h_tokens: int = 0
-    """Of those, what is kept for an hour and not for minutes."""
+    """The part of those that is kept for an hour and not for minutes."""
     reasoning_tokens: int = 0
-    """Output tokens that the model reasoned with."""
+    """Output tokens of the model's reasoning."""
     audio_input_tokens: int = 0
     audio_output_tokens: int = 0
     units: int = 0
@@ -32,18 +32,18 @@ class Usage:
     tier: str = ""
     """The service tier that was billed ("flex", "priority", "batch"…); the standard one has no name."""
     cost: Decimal | None = None
-    """What the provider says it cost, in US dollars; None when it says nothing."""
+    """The cost that the provider states, in US dollars; None when it states none."""
     reported: bool = True
-    """Whether the provider said what was used. When it did not, the counts here say nothing of the cost."""
+    """Whether the provider reported the usage. If not, the counts here say nothing about the cost."""
 
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """A rate that depends on how long the whole input is: the last step that is passed holds for every token."""
+    """A rate that depends on the length of the whole input: the last step that is passed applies to every token."""
 
     base: Decimal
     steps: tuple[tuple[int, Decimal], ...]
-    """How many tokens must be passed, in ascending order, and what a million costs then."""
+    """Pairs in ascending order: the number of tokens to pass, and the price of a million from there on."""
 
 
 Rate = Decimal | Steps
@@ -51,8 +51,8 @@ Rate = Decimal | Steps
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rates:
-    """US dollars per million tokens of each kind, per unit and per request. A kind without a rate of its own costs what
-    the kind costs that it is part of.
+    """US dollars per million tokens of each kind, per unit and per request. A kind without a rate of its own costs as
+    much as the kind that it is part of.
     """
 
     input: Rate | None = None
@@ -68,8 +68,8 @@ class Rates:
     request: Decimal = _NOTHING
 
     def cost(self, usage: Usage) -> Decimal | None:
-        """What *usage* costs; None when it cannot be told."""
-        # No provider says how much of the cached input was sound, so two rates of their own leave it open.
+        """The cost of *usage*; None when it cannot be computed."""
+        # No provider reports how much of the cached input was audio, so with two separate rates the cost is unknown.
         if self.cached_audio is not None and usage.cached_tokens and usage.audio_input_tokens:
             return None
         kept_long = usage.cache_write_1h_tokens if self.cache_write_1h is not None else 0
@@ -101,7 +101,7 @@ class Rates:
 
 
 def _tokens(rate: Rate | None, whole: int, parts: tuple[tuple[Rate | None, int], ...], context: int) -> Decimal | None:
-    """What *whole* tokens cost, some of which are *parts* with rates of their own; *context* decides on steps."""
+    """The cost of *whole* tokens, some of which are *parts* with rates of their own; *context* selects the step."""
     rest, total = whole, _NOTHING
     for own, count in parts:
         if own is not None:
@@ -109,7 +109,7 @@ def _tokens(rate: Rate | None, whole: int, parts: tuple[tuple[Rate | None, int],
             total += _rate(own, context) * count / _MILLION
             if count < 0:
                 return None
-    if rest < 0:  # parts that are more than their whole: what was billed is anybody's guess
+    if rest < 0:  # the parts exceed the whole: the bill is unknown
         return None
     if rate is None:
         return None if rest else total

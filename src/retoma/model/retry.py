@@ -1,4 +1,4 @@
-"""When a failed attempt is tried again, and after how long."""
+"""Retry policies: which failed attempts are retried, and after how long."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from random import random as _draw
 from retoma.errors import ConfigurationError, StepsFailed, Unstorable
 from retoma.model.validation import MOST_ATTEMPTS
 
-# The same answer would come a second time, and would be paid a second time.
+# A retry would give the same result, and pay for it again.
 _POINTLESS = (Unstorable, ConfigurationError)
 
 
@@ -18,8 +18,8 @@ _POINTLESS = (Unstorable, ConfigurationError)
 class Retry:
     """At most *attempts*, *wait* seconds apart, then *factor* times as long each time, up to *longest*.
 
-    *jitter* is the share of each wait left to chance: 0 none, 0.5 between half and all of it, 1 all of it.
-    Errors of the kinds *on* are tried again, those of the kinds *never* are not.
+    *jitter* is the random share of each wait: 0 none, 0.5 between half and all of it, 1 all of it. Errors of the kinds
+    *on* are retried, those of the kinds *never* are not.
     """
 
     attempts: int = 3
@@ -62,7 +62,7 @@ class Retry:
         except OverflowError:
             nominal = self.longest
         chance = nominal * self.jitter * random()
-        # Added to the floor, not lost below it: those who were told the same second must not return together.
+        # Added above the floor: callers that were given the same second must not return together.
         return max(nominal - chance, at_least + chance if at_least > 0 else 0.0)
 
     def allows(self, error: BaseException) -> bool:

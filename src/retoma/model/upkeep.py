@@ -1,4 +1,4 @@
-"""The nouns of upkeep: how far behind the removal of what is old is."""
+"""The values of upkeep: how far the deletion of old rows is behind."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import datetime
 
 @dataclass(frozen=True, slots=True)
 class Overstay:
-    """How far the removal of one kind of rows is behind: for how long the oldest is there past its time."""
+    """How far the deletion of one kind of rows is behind: for how long the oldest is past its retention."""
 
     kind: str
     oldest_at: datetime | None

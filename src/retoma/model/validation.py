@@ -1,4 +1,4 @@
-"""What the tables can hold. Who asks for more is told so in words, before the database says it in its own."""
+"""Validates values before the database rejects them with a less helpful message."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from retoma.values.text import unstorable_mark
 MOST_ATTEMPTS = 1_000_000
 LARGEST_ID = 2**63 - 1
 LARGEST_FILE = 50_000_000
-"""Bytes of one file that somebody sends."""
+"""Bytes of one uploaded file."""
 CENTURY = 36_525 * 86_400
-"""In seconds; nobody means to wait for longer."""
+"""In seconds; no meaningful wait is longer."""
 
 HOUSE_QUEUE = "retoma"
-"""Where the house's own jobs wait."""
+"""The queue of the engine's own jobs."""
 
 _LONGEST = 500
 _FORTUNE = 10**12  # US dollars
@@ -28,7 +28,7 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")
 
 
 def name(what: str, given: Any) -> None:
-    """What a pipeline or a queue can be called."""
+    """The name of a pipeline or a queue."""
     if not isinstance(given, str) or not _NAME.fullmatch(given):
         raise ConfigurationError(
             f"A {what} cannot be called {given!r}.",
@@ -37,7 +37,7 @@ def name(what: str, given: Any) -> None:
 
 
 def queue(given: Any, *, otherwise: str) -> None:
-    """The queue, if any, that somebody chose in place of the pipeline's own, *otherwise*."""
+    """The queue that the caller chose, if any, in place of the pipeline's own, *otherwise*."""
     if given is None:
         return
     name("queue", given)
@@ -49,7 +49,7 @@ def queue(given: Any, *, otherwise: str) -> None:
 
 
 def text(what: str, given: Any) -> None:
-    """A text, if any, that PostgreSQL can keep and find."""
+    """A text, if any, that PostgreSQL can store and index."""
     fits = isinstance(given, str) and 1 <= len(given) <= _LONGEST and unstorable_mark(given) is None
     if given is not None and not fits:
         shown = repr(given[:80] if isinstance(given, str) else given)
@@ -78,7 +78,7 @@ def money(what: str, given: Any) -> None:
 
 
 def when(run_at: datetime | None, delay: Any) -> None:
-    """When a job may begin: at an hour, or after a while."""
+    """When a job may start: at a time, or after a delay."""
     if run_at is not None and run_at.tzinfo is None:
         raise ConfigurationError(
             f"run_at={run_at.isoformat()} has no time zone.", next="Give it one: datetime.now(UTC) + …"
@@ -90,7 +90,7 @@ def when(run_at: datetime | None, delay: Any) -> None:
 
 
 def page(what: str, limit: Any) -> None:
-    """How many rows one answer carries."""
+    """How many rows one page has."""
     if not isinstance(limit, int) or not 1 <= limit <= _MOST_ROWS:
         raise ConfigurationError(
             f"A page has at least 1 and at most {_MOST_ROWS:,} {what}, not {limit!r}.", next="Leave limit out for 50."
@@ -101,7 +101,7 @@ _SHORTEST_SECRET, _FEWEST_SIGNS = 20, 10
 
 
 def weakness(secret: str) -> str | None:
-    """Why *secret*, which somebody thought up, could be guessed; None when it cannot."""
+    """Why *secret*, which a person chose, could be guessed; None when it could not."""
     if len(secret) < _SHORTEST_SECRET:
         return f"has fewer than {_SHORTEST_SECRET} characters"
     if len(set(secret.lower())) < _FEWEST_SIGNS:

@@ -1,9 +1,10 @@
-"""Hints that something happened to a batch, for those who follow it. A hint may be lost without harm: they also look
-by themselves.
+"""Hints that something happened to a batch, for its followers. A hint may be lost without harm,
+because followers also poll.
 
-They are sent apart from what they tell of, after it was committed, and seldom: a notification takes a lock that every
-other notifying transaction of the server wants, and inside the statement that ends jobs that would be held across its
-write to disk. Whoever listens says so by a lock in shared mode, so that where nobody does, nothing is sent.
+Hints are sent after the commit, in a separate transaction and at bounded intervals. A notification
+takes a lock that every other notifying transaction of the server needs; inside the statement that ends jobs it
+would be held across the write to disk. Every listener holds an advisory lock in shared mode, so that nothing is
+sent when nobody listens.
 """
 
 from __future__ import annotations
@@ -21,16 +22,16 @@ from retoma.store import batches
 from retoma.system.settings import Settings
 
 SECONDS = 0.02
-"""Between two hints of one process, when somebody listens."""
+"""Seconds between two hints of one process while somebody listens."""
 UNHEARD_SECONDS = 0.25
-"""Between two looks whether somebody listens, when nobody did."""
+"""Seconds between two checks whether somebody listens, while nobody does."""
 ANY: frozenset[int] = frozenset()
-"""Of batches that are not named: whoever listens looks."""
-_MOST = 500  # ids in a hint; a payload holds 8,000 bytes
+"""A hint without ids: listeners check all their batches."""
+_MOST = 500  # ids in a hint; a payload is limited to 8,000 bytes
 
 
 class BatchHints:
-    """Tells whoever listens that something happened to batches: at once, then those of a short while together."""
+    """Notifies listeners that something happened to batches: the first time at once, then in groups."""
 
     def __init__(self, database: Callable[[], Database]) -> None:
         self._database = database
@@ -41,12 +42,13 @@ class BatchHints:
         self._hurry = asyncio.Event()
 
     def put(self, ids: Iterable[int]) -> None:
-        """Something happened to these, and it is committed."""
+        """Report a committed change of these batches."""
         ids = frozenset(ids)
         self._any = self._any or not ids
         self._waiting |= ids
         if self._sending is None and not self._closed:
-            # In a context of its own: it is sent for everybody, not in the share of whoever happened to be first.
+            # Use an empty context: the hint is sent for everybody, and must not count against the
+            # borrower that was first.
             self._sending = asyncio.get_running_loop().create_task(self._send(), context=contextvars.Context())
 
     async def _send(self) -> None:
@@ -66,22 +68,22 @@ class BatchHints:
             self._sending = None
 
     async def flush(self) -> None:
-        """Come back when all that happened has been told: nobody will be here to do it later."""
+        """Wait until every hint is sent, because the process is about to end."""
         self._hurry.set()
         while self._sending is not None:
             await asyncio.wait([self._sending])
         self._hurry.clear()
 
     def close(self) -> None:
-        """Send no more."""
+        """Stop sending hints."""
         self._closed = True
         if self._sending is not None:
             self._sending.cancel()
 
 
 async def hear(url: str, settings: Settings, heard: Callable[[frozenset[int]], None]) -> None:
-    """Call *heard* with the batches to which something happened (none of them named: any), for ever, across lost
-    connections. Through a transaction pooler nothing can be heard.
+    """Call *heard* with the ids of batches that changed (an empty set means any), forever, across lost connections.
+    Behind a transaction pooler no notification arrives.
     """
     if settings.pooler == "transaction":
         return

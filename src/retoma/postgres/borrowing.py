@@ -1,4 +1,4 @@
-"""On whose behalf connections are borrowed, where not everybody may have as many as there are."""
+"""Limits how many connections of the pool one borrower may hold at once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import psycopg
 
 
 class Borrower(Protocol):
-    """On whose behalf connections are borrowed. It may have to wait for its turn, and knows which it holds."""
+    """A borrower of connections, such as the requests of one caller. It may have to wait for its turn, and knows
+    which connections it holds.
+    """
 
     held: set[psycopg.AsyncConnection[Any]]
 
@@ -19,4 +21,4 @@ class Borrower(Protocol):
 
 
 BORROWER: ContextVar[Borrower | None] = ContextVar("borrower", default=None)
-"""Who asks, where not everybody may have as many connections as there are: the requests of a server."""
+"""The current borrower, where connections are shared out: in the requests of a server."""

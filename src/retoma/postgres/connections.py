@@ -1,4 +1,4 @@
-"""A caller's own connection: what is queued on it commits, or not, with the caller's rows."""
+"""Runs commands on a caller's own connection, so that they commit or roll back with the caller's rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class _Marks(NamedTuple):
-    """What is said around a command that is to be done whole."""
+    """The statements around a command that must run as a whole."""
 
     begin: str
     undo: tuple[str, ...]
@@ -41,7 +41,7 @@ async def run_on(connection: object, command: Command[T]) -> T:
 
 
 class CommandRunner:
-    """Puts commands to an app's open database, or to a connection of the caller's own."""
+    """Runs commands on an app's open database, or on a connection of the caller's own."""
 
     def __init__(self, database: Callable[[], Database]) -> None:
         self._database = database
@@ -65,12 +65,12 @@ def run_on_sync(connection: object, command: Command[T]) -> T:
 
 
 async def run_whole_on(connection: object, command: Command[T]) -> T:
-    """As run_on, all or none: when *command* raises, what it did is undone even if the caller then commits."""
+    """As run_on, all or none: when *command* raises, its changes are rolled back even if the caller then commits."""
     marks = await _begin(connection)
     try:
         done = await run_on(connection, command)
     except BaseException:
-        with suppress(Exception):  # a connection that is lost has undone it, and the first error is the one to tell
+        with suppress(Exception):  # a lost connection has rolled back already, and the first error is the one to raise
             for each in marks.undo:
                 await _say(connection, each)
         raise
@@ -93,7 +93,7 @@ def run_whole_on_sync(connection: object, command: Command[T]) -> T:
 
 
 def _kind(connection: object) -> str:
-    """Whose connection this is; a class that somebody made from one of theirs counts as theirs."""
+    """The driver of this connection; a subclass counts as its base class."""
     homes = (each.__module__.partition(".")[0] for each in type(connection).__mro__)
     return next((home for home in homes if home in ("asyncpg", "sqlalchemy")), "")
 
@@ -127,7 +127,7 @@ def _begin_sqlalchemy(connection: Any) -> _Marks:
 
 
 def _marks(connection: Any) -> _Marks:
-    """A transaction where every statement would commit by itself, else a savepoint in the caller's."""
+    """A transaction for a connection in autocommit, otherwise a savepoint in the caller's transaction."""
     if _kind(connection) == "asyncpg":
         return _SAVEPOINT if connection.is_in_transaction() else _TRANSACTION
     alone = connection.autocommit and connection.info.transaction_status == TransactionStatus.IDLE
@@ -157,7 +157,7 @@ async def _rows(connection: object, query: Query[T]) -> list[T]:
     if kind == "asyncpg":
         return await _asyncpg(connection, query)
     if kind == "sqlalchemy" and hasattr(connection, "run_sync"):
-        # An AsyncSession or AsyncConnection lends its blocking twin inside run_sync.
+        # An AsyncSession or AsyncConnection provides its blocking counterpart inside run_sync.
         return await connection.run_sync(_sqlalchemy, query)  # type: ignore[no-any-return]
     return _rows_sync(connection, query)
 
@@ -171,7 +171,9 @@ def _rows_sync(connection: object, query: Query[T]) -> list[T]:
 
 
 def _is_blocking(connection: object) -> bool:
-    """A Connection or a Session of SQLAlchemy, and not an Engine, whose transaction would be nobody's."""
+    """Whether this is a Connection or a Session of SQLAlchemy. An Engine does not count, because its transaction
+    would not be the caller's.
+    """
     lends = hasattr(connection, "exec_driver_sql") or hasattr(connection, "connection")
     return lends and not hasattr(connection, "run_sync") and _kind(connection) == "sqlalchemy"
 
@@ -185,7 +187,7 @@ def _unfit(connection: object) -> ConfigurationError:
 
 
 def _lent(connection: Any) -> Any:
-    """The Connection that a Session works on, or the Connection itself."""
+    """The Connection of a Session, or the Connection itself."""
     lends = hasattr(connection, "connection") and callable(connection.connection)
     return connection.connection() if lends else connection
 
@@ -197,7 +199,7 @@ async def _asyncpg(connection: Any, query: Query[T]) -> list[T]:
 
 
 def _listed(query: Query[T], names: tuple[str, ...]) -> tuple[Any, ...]:
-    """The parameters in order; asyncpg writes arrays from lists, not from their text."""
+    """The parameters in order. asyncpg encodes arrays from lists, not from their text."""
     values = (query.params[name] for name in names)
     return tuple(list(each.values) if isinstance(each, Array) else each for each in values)
 

@@ -1,4 +1,4 @@
-"""The database: one pool, a query in, rows out."""
+"""The database: a connection pool that takes queries and returns rows."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 OLDEST = 15
 
-_IDLE_BEFORE_PROBE = 10.0  # seconds; as long as the kernel waits before it asks by itself
+_IDLE_BEFORE_PROBE = 10.0  # seconds; as long as the kernel's keepalive waits before it probes
 _FIRST_SECONDS = 1.0
 
 __all__ = [
@@ -36,14 +36,14 @@ __all__ = [
 ]  # fmt: skip
 
 
-# The statements of a worker are short walks along an index. A plan made while the tables were empty would read
-# them whole once they are full, and be kept: so on a worker's own connections the planner is not offered that.
+# A worker's statements are short index scans. A plan made while the tables were empty would use sequential scans, and
+# would be kept when they are full. So the planner of a worker's own connections may not use those.
 _HOT = "-c enable_seqscan=off -c enable_hashjoin=off -c enable_mergejoin=off -c enable_bitmapscan=off -c jit=off"
 _HOT += " -c plan_cache_mode=force_generic_plan"
 
 
 def connection_options(settings: Settings, *, hot: bool = False) -> dict[str, Any]:
-    """How every connection of ours is made: nobody waits for ever."""
+    """The options of every connection of ours, with time limits for everything."""
     options: dict[str, Any] = {
         "autocommit": True,
         "connect_timeout": settings.connect_timeout,
@@ -66,7 +66,7 @@ def connection_options(settings: Settings, *, hot: bool = False) -> dict[str, An
 
 
 def check_version(version: int) -> None:
-    """Refuse a server older than we can use; *version* as in server_version_num."""
+    """Refuse a server older than the minimum; *version* as in server_version_num."""
     if version < OLDEST * 10_000:
         raise DatabaseTooOld(
             f"Retoma needs PostgreSQL {OLDEST} or newer, and this server is {version // 10_000}.",
@@ -75,13 +75,15 @@ def check_version(version: int) -> None:
 
 
 class _Connection(GuardedConnection):
-    """One of our own. It keeps its cursor: a new one learns for every statement anew how parameters are written."""
+    """A connection of ours. It keeps its cursor, because a new cursor would adapt the parameters
+    of every statement anew.
+    """
 
     _kept: psycopg.AsyncCursor[Any] | None = None
 
     def kept_cursor(self) -> psycopg.AsyncCursor[Any]:
-        """Whoever has executed on it fetches before another can execute, for nothing is awaited in between; only in a
-        pipeline it is, and there each has a cursor of their own.
+        """A cursor that is safe to share: execute and fetch run without an await in between. In pipeline mode they do
+        not, so each call gets a fresh cursor there.
         """
         if self.pgconn.pipeline_status:
             return _cursor(self)
@@ -90,13 +92,13 @@ class _Connection(GuardedConnection):
         return self._kept
 
     def forget_cursor(self) -> None:
-        """It holds its rows until it executes again, and that may be long."""
+        """Drop the cursor: it keeps its rows until the next execute, which may be much later."""
         self._kept = None
 
 
 class _Pool(AsyncConnectionPool[_Connection]):
-    """Lends the connection that came back last: a caller who asks one thing after the other meets one warm server
-    process, and connections that nobody needs rest until they are closed.
+    """Gives out the connection that was returned last: sequential callers use one warm server process, and unused
+    connections stay idle until they are closed.
     """
 
     async def _get_ready_connection(self, timeout: float | None) -> _Connection | None:
@@ -105,9 +107,9 @@ class _Pool(AsyncConnectionPool[_Connection]):
 
 
 class _Probe:
-    """A connection is looked at before it is given out. One that the server has closed can be read from, though nobody
-    has asked it anything, and looking at that costs no round trip. One that has rested long is asked in any case, for
-    a network may go away without a word.
+    """Checks a connection before it is given out. The socket of a connection that the server has closed is
+    readable, and checking that costs no round trip. A connection that was idle for long is also queried, because a
+    network can fail silently.
     """
 
     def __init__(self) -> None:
@@ -119,7 +121,7 @@ class _Probe:
         self._used[connection] = now
         if now - before > _IDLE_BEFORE_PROBE or connection.closed:
             return True
-        looking = select.poll()  # and not select(), which ends at descriptor 1,023
+        looking = select.poll()  # not select(), which fails for descriptors above 1,023
         looking.register(connection.fileno(), select.POLLIN)
         return bool(looking.poll(0))
 
@@ -139,7 +141,9 @@ class _Probe:
 
 
 class _Lent:
-    """A connection while somebody has it. The pool's own context would commit what autocommit has committed."""
+    """A connection while it is borrowed. The pool's own context manager would send a commit
+    although autocommit is on.
+    """
 
     __slots__ = ("_borrower", "_connection", "_pool", "_url")
 
@@ -164,8 +168,8 @@ class _Lent:
         return self._connection
 
     async def _got(self) -> _Connection:
-        """A connection of the pool. Before Python 3.12 its wait swallows a cancellation that comes at the moment in
-        which there is one; whoever was cancelled is to hear of it all the same.
+        """A connection from the pool. Before Python 3.12 the pool's wait swallows a cancellation that arrives together
+        with the connection, so it is raised again here.
         """
         asking = asyncio.current_task()
         before = asking.cancelling() if asking else 0
@@ -186,8 +190,8 @@ class _Lent:
 
 
 class Database:
-    """Runs queries; connections come from one pool. A statement that is not answered within *deadline* seconds takes
-    its connection along, and counts as lost with it; by default that is a little past what the server allows.
+    """Runs queries on connections from one pool. A statement without an answer within *deadline* seconds loses its
+    connection, and its outcome counts as unknown. The default is a little longer than the server's own time-out.
     """
 
     def __init__(
@@ -201,7 +205,7 @@ class Database:
         idle: float = 600.0,
         deadline: float | None = None,
     ) -> None:
-        """Between *least* and *most* connections; one that nobody needed for *idle* seconds is closed."""
+        """Keeps between *least* and *most* connections; one that was idle for *idle* seconds is closed."""
         self.url = checked(url)
         self.settings = settings
         self.outages = Outages()
@@ -227,7 +231,7 @@ class Database:
         self._made.add(connection)
 
     async def open(self) -> None:
-        """Connect once, so that a wrong address or an old server is told at the start."""
+        """Connect once, so that a wrong URL or an old server fails at the start."""
         try:
             connection = await psycopg.AsyncConnection.connect(self.url, **connection_options(self.settings))
         except psycopg.Error as error:
@@ -235,8 +239,8 @@ class Database:
         async with connection:
             check_version(connection.info.server_version)
         await self._pool.open()
-        # Who asks before the first connection is there makes the pool open a second one, and then they take turns. (The
-        # pool's own wait would close it for good when that takes too long.)
+        # A caller that arrives before the first connection is ready makes the pool grow, and later calls alternate
+        # between the two. (The pool's own wait would close the pool for good after its time-out.)
         until = time.monotonic() + _FIRST_SECONDS
         while self._least and not self._pool.get_stats()["pool_available"] and time.monotonic() < until:
             await asyncio.sleep(0.002)
@@ -245,18 +249,18 @@ class Database:
         try:
             await self._pool.close()
         except asyncio.CancelledError:
-            # A loop that ends calls off the pool's own tasks as well, and then the pool leaves everything open.
+            # A closing event loop also cancels the pool's own tasks, and the pool then leaves its connections open.
             for connection in list(self._made):
                 await connection.close()
             raise
 
     def connection(self) -> AbstractAsyncContextManager[psycopg.AsyncConnection[Any]]:
-        """A connection of the pool, in autocommit."""
+        """A connection from the pool, in autocommit."""
         return _Lent(self._pool, self.url)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[psycopg.AsyncConnection[Any]]:
-        """A connection with a transaction around the block."""
+        """A connection in a transaction for the block."""
         async with self.connection() as connection, connection.transaction():
             yield connection
 
@@ -271,28 +275,28 @@ class Database:
         return rows[0] if rows else None
 
     async def now(self) -> datetime:
-        """What time it is: the database's clock is the only one that counts."""
+        """The current time by the database's clock, which is the only one that counts."""
         async with self.connection() as connection:
             row = await (await connection.execute("select now()")).fetchone()
         assert row is not None
         return cast(datetime, row[0])
 
     async def persist(self, query: Query[T], *, doing: str = "asking") -> list[T]:
-        """Every row of *query*, which can be repeated without harm: tried again until the database has done it. Only
-        when its own data is at fault does that error come back. *doing* is what people are told meanwhile.
+        """The rows of an idempotent *query*, retried until the database has executed it. Only an error caused by its
+        own data is raised. *doing* is what people are told meanwhile.
         """
         return await retrying(lambda: self.all(query), doing=doing, outages=self.outages)
 
 
 async def connect(url: str, settings: Settings, *, hot: bool = False) -> GuardedConnection:
-    """A connection that belongs to no pool."""
+    """A connection outside the pool."""
     return await _Connection.connect(url, **connection_options(settings, hot=hot))
 
 
 async def fetch(connection: psycopg.AsyncConnection[Any], query: Query[T]) -> list[T]:
-    """Run *query* on *connection*, whatever rows and cursors its owner prefers."""
+    """Run *query* on *connection*, whatever row and cursor factories its owner uses."""
     cursor = connection.kept_cursor() if isinstance(connection, _Connection) else _cursor(connection)
-    # With its parameters numbered by us, and once: the driver would look for their names in every long text anew.
+    # We number the parameters once; the driver would search for their names in the long text every time.
     text, names = numbered(query.sql)
     try:
         await cursor.execute(text, [query.params[name] for name in names])
@@ -335,7 +339,7 @@ class SyncDatabase:
         connection.deadline = self._deadline
 
     def open(self) -> None:
-        """Connect once, so that a wrong address or an old server is told at the start."""
+        """Connect once, so that a wrong URL or an old server fails at the start."""
         try:
             with psycopg.connect(self.url, **connection_options(self.settings)) as connection:
                 check_version(connection.info.server_version)
@@ -348,7 +352,7 @@ class SyncDatabase:
 
     @contextmanager
     def connection(self) -> Iterator[psycopg.Connection[Any]]:
-        """A connection of the pool, in autocommit."""
+        """A connection from the pool, in autocommit."""
         try:
             connection = self._pool.getconn()
         except PoolTimeout as error:
@@ -360,7 +364,7 @@ class SyncDatabase:
 
     @contextmanager
     def transaction(self) -> Iterator[psycopg.Connection[Any]]:
-        """A connection with a transaction around the block."""
+        """A connection in a transaction for the block."""
         with self.connection() as connection, connection.transaction():
             yield connection
 
@@ -370,7 +374,7 @@ class SyncDatabase:
             return fetch_sync(connection, query)
 
     def now(self) -> datetime:
-        """What time it is: the database's clock is the only one that counts."""
+        """The current time by the database's clock, which is the only one that counts."""
         with self.connection() as connection:
             row = connection.execute("select now()").fetchone()
         assert row is not None
@@ -378,7 +382,7 @@ class SyncDatabase:
 
 
 def fetch_sync(connection: psycopg.Connection[Any], query: Query[T]) -> list[T]:
-    """Run *query* on *connection*, whatever rows and cursors its owner prefers."""
+    """Run *query* on *connection*, whatever row and cursor factories its owner uses."""
     cursor = psycopg.Cursor(connection, row_factory=tuple_row)
     try:
         cursor.execute(query.sql, query.params)

@@ -1,4 +1,4 @@
-"""Connections whose server does not answer: found after a while, and given up."""
+"""Deadlines for statements: a connection whose server does not answer in time is given up."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ import psycopg
 
 from retoma.postgres.faults import StatementHung, is_sick, note_ours
 
-_LOOK = 0.5  # seconds between two looks at all connections of this process
-_MORE = 5.0  # seconds for whoever was sent something and has not read it: the server answers, we are slow
+_LOOK = 0.5  # seconds between two checks of all connections of this process
+_MORE = 5.0  # extra seconds when unread data is waiting: the server answers, and this process is slow
 
 
 class Held(Protocol):
-    """A connection with a statement under way."""
+    """A connection with a statement in progress."""
 
     @property
     def pgconn(self) -> psycopg.pq.abc.PGconn: ...
 
 
 class Deadlines:
-    """One thread looks at every statement under way here. A timer for each statement would cost more than the look,
-    and an event loop that stands still could not tell a silent server from its own silence.
+    """One thread checks every statement in progress. A timer per statement would cost more, and a blocked event loop
+    could not tell a silent server from its own delay.
     """
 
     def __init__(self) -> None:
@@ -36,22 +36,22 @@ class Deadlines:
         self._thread: threading.Thread | None = None
 
     def begin(self, connection: Held, seconds: float) -> None:
-        """Give *connection* up unless *end* is called for it within so many *seconds*."""
+        """Give up *connection* unless *end* is called for it within that many *seconds*."""
         self._under_way[id(connection)] = (time.monotonic() + seconds, connection)
-        if self._thread is None or not self._thread.is_alive():  # the first, or a process that was forked
+        if self._thread is None or not self._thread.is_alive():  # the first call, or a forked process
             self._start()
 
     def end(self, connection: Held) -> None:
-        """The answer is here, or will never be."""
+        """The statement has ended, with an answer or an error."""
         if self._under_way.pop(id(connection), None) is None:
-            with self._lock:  # its socket is being shut, whose number may be another's a moment later
+            with self._lock:  # its socket is being shut down, and its number may be reused a moment later
                 self._given_up.discard(id(connection))
 
     def explained(self, connection: Held, error: psycopg.Error, seconds: float) -> psycopg.Error:
-        """What to raise for an *error* between begin and end."""
+        """The error to raise for an *error* between begin and end."""
         if id(connection) in self._given_up:
             error = StatementHung(f"The server did not answer within {seconds:g} s; the connection was given up.")
-        if is_sick(error):  # what a handler's own statement did wrong, on a connection of ours, is its own fault
+        if is_sick(error):  # an error in a handler's own statement, even on our connection, is the handler's fault
             note_ours(error)
         return error
 
@@ -69,7 +69,8 @@ class Deadlines:
 
     def _late(self, key: int, now: float) -> None:
         with self._lock, suppress(psycopg.Error, OSError):  # it was closed meanwhile
-            # Whoever takes it out decides: after that its own *end* waits for us, or we leave it alone.
+            # The pop decides the race: after it, the statement's own *end* waits for this thread; without
+            # it, we leave it alone.
             _, connection = self._under_way.pop(key, (now, None))
             if connection is None:
                 return
@@ -80,7 +81,7 @@ class Deadlines:
             _shut(connection)
 
     def give_up(self, connection: Held) -> None:
-        """Wait no longer for *connection*, whatever it does: somebody else's time is over."""
+        """Give up *connection* at once, whatever it does: the time of its borrower is over."""
         with self._lock, suppress(psycopg.Error, OSError):
             if self._under_way.pop(id(connection), None) is not None:
                 self._given_up.add(id(connection))
@@ -88,7 +89,9 @@ class Deadlines:
 
 
 def _shut(connection: Held) -> None:
-    """Whoever waits reads an end at once, and finds the connection broken; nothing waits for the server."""
+    """Shut the socket down: the reader sees an end of file at once and finds the connection broken, without
+    waiting for the server.
+    """
     one = socket.socket(fileno=connection.pgconn.socket)
     try:
         one.shutdown(socket.SHUT_RDWR)
@@ -106,7 +109,7 @@ DEADLINES = Deadlines()
 
 
 class GuardedConnection(psycopg.AsyncConnection[Any]):
-    """Waits for no answer longer than *deadline* seconds; None waits as long as it takes."""
+    """Waits at most *deadline* seconds for an answer; None waits without limit."""
 
     deadline: float | None = None
 

@@ -1,4 +1,4 @@
-"""A connection of one's own: no other statement delays it, it is watched while it rests, and made anew when lost."""
+"""A dedicated connection: no other statement delays it, it is watched while idle, and it reconnects when lost."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from retoma.system.settings import Settings
 
 T = TypeVar("T")
 
-_LATE = 5.0  # seconds past the longest statement, after which its answer is not waited for any more
-_LONGEST_PAUSE = 0.5  # seconds between two tries to connect
+_LATE = 5.0  # seconds past the statement timeout after which an answer is given up
+_LONGEST_PAUSE = 0.5  # seconds between two attempts to connect
 
 
 class Line:
-    """One connection that outlives what happens to it. What has not answered *within* so many seconds never will: then
-    it is cut, and made anew.
+    """One connection that reconnects by itself. When a statement has no answer *within* that many seconds, the
+    connection is closed and opened again.
 
-    With *hint* every session of it holds that advisory lock, shared: others see by it that somebody is there. With
-    *channel* it listens there, and *heard* is told what was said; *made* is called whenever there is a new
-    connection, and *lost* when one has gone. Behind a transaction pooler there is neither lock nor listening.
+    With *hint*, every session holds that advisory lock in shared mode: by it others see that the process is connected.
+    With *channel*, it listens there, and *heard* is called with each payload. *made* is called for every new
+    connection, and *lost* when one is lost. Behind a transaction pooler there is neither lock nor listening.
     """
 
     def __init__(
@@ -69,22 +69,22 @@ class Line:
                 self._watch(connection)
 
     async def ready(self) -> None:
-        """Connect, so that a database which does not answer is told at the start."""
+        """Connect, so that an unreachable database fails at the start."""
         async with self._turn:
             await self._ready()
 
     async def keep(self) -> None:
-        """Have a connection at all times, whether anybody asks something or not; for ever."""
+        """Keep a connection open, whether or not there are queries; runs forever."""
         while True:
             await retrying(self.ready, longest=_LONGEST_PAUSE)
             await self._absent.wait()
 
     async def close(self) -> None:
-        """Let go of the connection, and of the lock with it."""
+        """Close the connection; that releases its lock."""
         self.drop()
 
     def drop(self) -> None:
-        """The same, for who cannot wait any more."""
+        """The same for a caller that cannot await."""
         self._unwatch()
         if self._connection is not None:
             self._connection.pgconn.finish()
@@ -118,8 +118,8 @@ class Line:
         connection.deadline = self._within
         return connection
 
-    # While it rests the loop looks at its socket. The driver does so itself while a statement is under way, and there
-    # can only be one who looks.
+    # While the connection is idle, the event loop watches its socket. During a statement the driver does so itself, and
+    # only one of them can.
 
     def _watch(self, connection: GuardedConnection) -> None:
         if connection.closed:

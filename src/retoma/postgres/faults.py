@@ -1,4 +1,4 @@
-"""Errors of the database, judged by one question: is the row's own data at fault, or must it be waited for."""
+"""Classifies database errors: either the row's own data is at fault, or a retry may succeed."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ from retoma.telemetry.events import DatabaseLost
 T = TypeVar("T")
 
 LOST = (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout)
-"""What a broken connection looks like; whether the statement was done is then unknown."""
+"""The errors of a broken connection; the outcome of the statement is then unknown."""
 TRANSIENT = (*LOST, psycopg.InternalError, psycopg.ProgrammingError, psycopg.NotSupportedError)
-"""Every kind of error that does not blame the data: read-only, out of space, permissions, failover, lost. Where an
-error itself can be looked at, *must_wait* is more exact.
+"""Every kind of error that does not blame the data: read-only, out of space, permissions, failover, lost connection.
+Where the error itself is at hand, *must_wait* is more exact.
 """
 UNAVAILABLE = (*TRANSIENT, DatabaseUnreachable)
-"""The same, and what we say ourselves when nobody answers: whoever can do without the database goes on."""
+"""The same, and our own error for an unreachable database: callers that can do without the database continue."""
 
 _DATA = ("22", "23", "54")  # a value, a constraint, a limit of PostgreSQL: the same statement is refused each time
 _GONE = frozenset({"57P01", "57P02", "57P03", "57P05"})  # the server stops, crashed, starts, or ended an idle session
-_SICK = ("08", "53", "58", "XX", "F0")  # connection, resources, files, damage
+_SICK = ("08", "53", "58", "XX", "F0")  # connection, resources, files, corruption
 _READ_ONLY = "25006"
-_RESTED = frozenset({"25P03", "25P04"})  # a transaction that a handler kept open for too long: its own doing
+_RESTED = frozenset({"25P03", "25P04"})  # a transaction that a handler kept open for too long: its own fault
 
-_QUIET = 120.0  # seconds without an error, after which the next one is news again
+_QUIET = 120.0  # seconds without an error, after which the next one is reported again
 _FIRST_SILENCE, _LONGEST_SILENCE = 10.0, 600.0
 
 
 class StatementHung(psycopg.OperationalError):
-    """The server took a statement and did not answer in time; the connection was given up."""
+    """The server did not answer a statement in time; the connection was given up."""
 
 
 def is_refused(error: BaseException) -> bool:
-    """Whether the data is at fault: PostgreSQL said so, or the driver could not put a value into words."""
+    """Whether the data is at fault: PostgreSQL refused it, or the driver could not encode a value."""
     if isinstance(error, psycopg.Error):
         if error.sqlstate is None:
             return isinstance(error, psycopg.DataError)
@@ -51,8 +51,8 @@ def is_refused(error: BaseException) -> bool:
 
 
 def must_wait(error: BaseException) -> bool:
-    """Whether the same statement may go well later, since its data is not at fault. A pool that we closed ourselves
-    does not open again.
+    """Whether the same statement may succeed later, since its data is not at fault. False for a pool
+    that we closed ourselves.
     """
     if isinstance(error, DatabaseUnreachable):
         return True
@@ -60,8 +60,8 @@ def must_wait(error: BaseException) -> bool:
 
 
 def is_lost(error: BaseException) -> bool:
-    """Whether the connection went away, so that nobody knows if the statement was done. A pooler whose server dies may
-    also send what the driver cannot understand: that has no SQLSTATE.
+    """Whether the connection was lost, so that the outcome of the statement is unknown. A pooler whose server dies may
+    also send data that the driver cannot parse: such an error has no SQLSTATE.
     """
     if not must_wait(error) or not isinstance(error, psycopg.Error):
         return False
@@ -75,17 +75,17 @@ def is_sick(error: BaseException) -> bool:
     return is_lost(error) or error.sqlstate == _READ_ONLY or (error.sqlstate or "").startswith(_SICK)
 
 
-# — whose database it was —
+# — errors of our connections —
 
 
 def note_ours(error: psycopg.Error) -> None:
-    """Remember that *error* came from a connection of ours, and not from one that a handler opened itself."""
+    """Mark *error* as coming from a connection of ours, and not from one that a handler opened itself."""
     error.__dict__["retoma"] = True
 
 
 def is_our_outage(error: BaseException) -> bool:
-    """Whether our database kept a handler from its work. A handler's own connections are its own business. Several
-    errors together are an outage only when each of them is.
+    """Whether an outage of our database stopped a handler. A handler's own connections do not count. A group of errors
+    is an outage only when each of them is.
     """
     inner = _inside(error)
     if inner:
@@ -103,11 +103,11 @@ def _inside(error: BaseException) -> list[BaseException]:
     return [each for _, each in error.failures] if isinstance(error, StepsFailed) else []
 
 
-# — waiting —
+# — retries —
 
 
 def jitter(attempt: int, *, longest: float = 5.0) -> float:
-    """Seconds to wait before try number *attempt* (from 1), so that not everybody comes back at once."""
+    """Seconds to wait before attempt number *attempt* (from 1), with jitter, so that not all callers return at once."""
     return random.uniform(0.0, min(longest, 0.1 * 2.0 ** min(attempt, 16)))  # noqa: S311 - not a secret
 
 
@@ -119,9 +119,8 @@ async def retrying(
     until: Callable[[], bool] = lambda: False,
     longest: float = 5.0,
 ) -> T:
-    """The result of *do*, which can be repeated without harm: tried again until the database has done it. An error that
-    blames the data comes back at once, and any other when *until* says that it is time to go. *doing* is what *outages*
-    tell people in the meantime.
+    """The result of the idempotent *do*, retried until the database has executed it. An error that blames the data is
+    raised at once, and any other when *until* is true. *doing* is what *outages* reports meanwhile.
     """
     attempt = 0
     while True:
@@ -147,8 +146,8 @@ class _Episode:
 
 
 class Outages:
-    """Says that the database is waited for: when it begins, when the error becomes another, and otherwise at growing
-    intervals, however many try.
+    """Reports that the engine waits for the database: at the start, when the error changes, and otherwise at growing
+    intervals, however many callers wait.
     """
 
     def __init__(self) -> None:
@@ -171,6 +170,6 @@ class Outages:
         emit(DatabaseLost(doing=doing, error=name))
 
     async def sit_out(self, doing: str, attempt: int, error: BaseException, *, longest: float = 5.0) -> None:
-        """Tell, and come back when it is time for the next try."""
+        """Report the error, and return when the next attempt is due."""
         self.tell(doing, error)
         await asyncio.sleep(jitter(attempt, longest=longest))

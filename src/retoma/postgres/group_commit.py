@@ -1,4 +1,4 @@
-"""Group commits: what many handlers want to write goes to the database in one statement."""
+"""Group commit: what many handlers write goes to the database in one statement."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ T = TypeVar("T")
 
 
 class GroupCommit(Generic[T]):
-    """While one statement is on its way the next ones gather, so the group grows with the load and nobody waits
-    when there is none. *write* gets at most *most* of them and at most *most_bytes* of what *size* says, or one.
+    """Collects items while a statement is in progress and writes them with the next one, so the group grows with
+    the load and an idle writer has no delay. *write* gets at most *most* items and at most *most_bytes* as *size*
+    counts them, or one item.
 
-    Nothing is dropped. A group whose statement fails is written again in halves, and what *write* gives back is written
-    once more. While the database cannot write, it is waited for. Only one that is refused by itself, for its own data,
-    goes to *refuse*, which may give another in its place.
+    Nothing is dropped. A group whose statement fails is written again in halves, and the items that *write* returns are
+    written once more. While the database cannot write, the group waits. Only an item that is refused alone, for its own
+    data, goes to *refuse*, which may return a replacement.
     """
 
     def __init__(
@@ -50,29 +51,29 @@ class GroupCommit(Generic[T]):
         return len(self._waiting)
 
     def __iter__(self) -> Iterator[T]:
-        """All that is not written yet, as far as is known."""
+        """All items that are not known to be written."""
         return iter([*self._group, *self._waiting])
 
     def put(self, each: T) -> None:
-        """Have *each* written with the next statement."""
+        """Write *each* with the next statement."""
         self._waiting.append(each)
         if self._busy is None:
             self._busy = asyncio.get_running_loop().create_task(self._flush())
 
     async def idle(self) -> None:
-        """Come back when everything has been written."""
+        """Wait until everything is written."""
         while self._busy is not None:
             await asyncio.wait([self._busy])
 
     async def _flush(self) -> None:
-        # One turn of the loop first: those who are ready at this very moment come along.
+        # Yield to the event loop once, so that items that are ready at this moment join the group.
         await asyncio.sleep(0)
         try:
             while self._waiting:
                 self._group = self._next_group()
                 try:
                     again = await self._write(self._group)
-                except Exception as error:  # noqa: BLE001 - whatever it is, what was to be written must not be lost
+                except Exception as error:  # noqa: BLE001 - whatever it is, nothing queued may be lost
                     await self._failed(error)
                 else:
                     self._waiting.extendleft(reversed(again or ()))
@@ -80,7 +81,7 @@ class GroupCommit(Generic[T]):
                     self._now = min(2 * self._now, self._most)
                 self._group = []
         finally:
-            self._waiting.extendleft(reversed(self._group))  # only when the loop ends under it
+            self._waiting.extendleft(reversed(self._group))  # only when the event loop ends during the write
             self._group = []
             self._busy = None
 
@@ -106,7 +107,7 @@ class GroupCommit(Generic[T]):
                     self._waiting.appendleft(instead)
             return
         if len(group) == 1:
-            self._waiting.append(group[0])  # behind the others: perhaps this one alone cannot be written
+            self._waiting.append(group[0])  # to the end of the queue: perhaps only this item cannot be written
         else:
             self._waiting.extendleft(reversed(group))
         self._group = []

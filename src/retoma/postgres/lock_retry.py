@@ -1,4 +1,6 @@
-"""Locks on tables that are in use: wait shortly, let the work pass, try again, and know who is in the way."""
+"""Acquires locks on tables that are in use: short waits, pauses for other work, retries, and a
+report of the blockers.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ T = TypeVar("T")
 Tell = Callable[[str], None]
 
 TRIES = 20
-"""About two minutes, when each has to wait."""
+"""About two minutes, when each attempt has to wait."""
 
 _BUSY = (pg.LockNotAvailable, pg.DeadlockDetected)
 _LOOK_SECONDS = 0.25
@@ -29,7 +31,7 @@ _LOOKS_THAT_ARE_LONG = int(1.5 * LOCK_SECONDS / _LOOK_SECONDS)
 
 
 class LockRetry:
-    """Does what needs a lock, again and again; a connection of its own, *looking*, sees who holds it meanwhile."""
+    """Retries what needs a lock. A connection of its own, *looking*, reports meanwhile who holds it."""
 
     def __init__(self, looking: psycopg.Connection[Any], *, tries: int, tell: Tell) -> None:
         self._looking = looking
@@ -38,7 +40,7 @@ class LockRetry:
         self._seen: list[Holder] = []
 
     def __call__(self, do: Callable[[], T], *, pid: int, what: str) -> T:
-        """The result of *do*, which waits for locks in session *pid* and leaves nothing behind when it gets none."""
+        """The result of *do*, which waits for locks in session *pid* and changes nothing when it gets none."""
         for tried in range(1, self._tries + 1):
             self._seen = []
             try:
@@ -47,7 +49,7 @@ class LockRetry:
             except _BUSY:
                 if tried < self._tries:
                     self._tell(f"{what} waits: {_described(self._seen)} (try {tried} of {self._tries}).")
-                    # As long as others have waited for us, they are let by: at least half of the time is theirs.
+                    # Pause for as long as others waited behind us, so that at least half of the time is theirs.
                     time.sleep(LOCK_SECONDS + jitter(tried))
         times = "once" if self._tries == 1 else f"{self._tries} times"
         raise SchemaBusy(
@@ -68,11 +70,11 @@ class LockRetry:
     def _watch(self, pid: int, what: str, over: threading.Event) -> None:
         looks = 0
         while not over.wait(_LOOK_SECONDS):
-            with suppress(psycopg.Error):  # what is seen is told; what must be done does not depend on it
+            with suppress(psycopg.Error):  # the report is optional, and the work does not depend on it
                 found = fetch_sync(self._looking, health.holders(pid))
                 self._seen = found or self._seen
                 looks = looks + 1 if found else 0
-            if looks == _LOOKS_THAT_ARE_LONG:  # only what blocks nobody may wait for so long
+            if looks == _LOOKS_THAT_ARE_LONG:  # only work that blocks nobody may wait this long
                 self._tell(f"{what} waits: {_described(self._seen)}.")
 
 

@@ -1,4 +1,4 @@
-"""The schema: revisions in plain SQL, up and down, by one program at a time, under workers that go on."""
+"""Schema migrations: revisions in plain SQL, up and down, by one program at a time, while workers continue."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class Branch:
     name: str
     schema: str
     package: str
-    """Where ``versions/`` is, and beside it ``grants.toml``, which says what each role may do with the tables."""
+    """The package with ``versions/`` and ``grants.toml``, which lists what each role may do with the tables."""
 
     @property
     def head(self) -> str | None:
-        """The newest revision that this program knows; read from the names of its files."""
+        """The newest revision that this program knows, from the names of its files."""
         if self.name == ENGINE.name:
             return HEAD
         versions = resources.files(self.package).joinpath("versions")
@@ -52,7 +52,7 @@ _NAME = "retoma db"
 
 @dataclass(frozen=True, slots=True)
 class SchemaStatus:
-    """Which revision the database has, which one this program needs, and from which on programs are served."""
+    """The revision of the database, the one that this program needs, and the oldest that the tables still serve."""
 
     current: str | None
     head: str | None
@@ -66,7 +66,7 @@ class SchemaStatus:
 
     @property
     def ready(self) -> bool:
-        """Whether this program can work: the tables are its own, or newer ones that say they serve it."""
+        """Whether this program can work: the tables have its revision, or a newer one that serves it."""
         if self.newer:
             return self.serves is not None and self.serves <= (self.head or "")
         return self.current == self.head
@@ -79,11 +79,11 @@ def _folder(branch: Branch) -> Path:
 def _config(
     branch: Branch, url: str | None = None, *, connection: object = None, output: io.StringIO | None = None
 ) -> Any:
-    # Alembic is only needed when the schema changes: an executor never pays for importing it.
+    # Alembic is only needed when the schema changes, so an executor never pays for importing it.
     from alembic.config import Config  # noqa: PLC0415
 
     config = Config(output_buffer=output) if output else Config()
-    # How revisions are run is the same for every branch; which there are is its own.
+    # All branches share the environment that runs revisions; each has its own versions.
     config.set_main_option("script_location", str(_folder(ENGINE)).replace("%", "%%"))
     config.set_main_option("version_locations", str(_folder(branch) / "versions").replace("%", "%%"))
     config.set_main_option("path_separator", "newline")
@@ -94,7 +94,7 @@ def _config(
 def _connect(url: str, settings: Settings, *, autocommit: bool = False) -> psycopg.Connection[Any]:
     options = connection_options(settings) | {"autocommit": autocommit, "application_name": _NAME}
     if settings.pooler == "session":
-        # A revision limits its own waiting for locks; an index that is built beside the work may take its time.
+        # A revision limits its own lock waits; an index that is built concurrently may take its time.
         options["options"] = "-c statement_timeout=0 -c lock_timeout=0 -c idle_in_transaction_session_timeout=0"
     try:
         return psycopg.connect(checked(url), **options)
@@ -103,7 +103,7 @@ def _connect(url: str, settings: Settings, *, autocommit: bool = False) -> psyco
 
 
 class _Changes:
-    """The only program that changes the tables now; each revision is a transaction of its own."""
+    """Holds the migration lock; each revision is a transaction of its own."""
 
     def __init__(
         self,
@@ -119,7 +119,7 @@ class _Changes:
         self._pid = connection.exec_driver_sql("select pg_backend_pid()").scalar_one()
 
     def upgrade(self, branch: Branch, to: str) -> None:
-        """Bring *branch* up to revision *to*."""
+        """Upgrade *branch* to revision *to*."""
         from alembic import command  # noqa: PLC0415
 
         before, config, script = self._state(branch)
@@ -131,7 +131,7 @@ class _Changes:
             self._move(config, command.upgrade, revision, f"Revision {_called(branch, revision)}")
 
     def downgrade(self, branch: Branch, to: str) -> None:
-        """Take *branch* back to revision *to*."""
+        """Downgrade *branch* to revision *to*."""
         from alembic import command  # noqa: PLC0415
 
         before, config, script = self._state(branch)
@@ -141,7 +141,7 @@ class _Changes:
                 f"{branch.head}.",
                 next="Use the version that brought them there.",
             )
-        # Alembic gives them from the newest; each is undone down to the one before it.
+        # Alembic lists them newest first; each is undone down to the one before it.
         for each in script.iterate_revisions(before.current or "base", to, select_for_downgrade=True):
             undone = f"Undoing revision {_called(branch, each.revision)}"
             self._move(config, command.downgrade, str(each.down_revision or "base"), undone)
@@ -155,11 +155,11 @@ class _Changes:
         return _status(self._looking, branch), config, ScriptDirectory.from_config(config)
 
     def _move(self, config: Any, way: Callable[[Any, str], None], to: str, what: str) -> None:
-        """One step up or down, once its locks can be had."""
+        """One step up or down, as soon as its locks are available."""
         import sqlalchemy  # noqa: PLC0415
 
         def step() -> None:
-            self._connection.rollback()  # Alembic begins and ends what it does, when nothing is begun
+            self._connection.rollback()  # Alembic begins its own transaction only when none is open
             try:
                 way(config, to)
             except sqlalchemy.exc.DBAPIError as error:
@@ -168,13 +168,13 @@ class _Changes:
         self._patience(step, pid=self._pid, what=what)
 
     def roles(self) -> Roles | None:
-        """Those that this database was given."""
+        """The roles of this database."""
         with closing(self._connect()) as connection:
             return roles.known(connection)
 
     def grant(self, wanted: Roles, branches: Sequence[Branch], *, takes: bool) -> None:
-        """Give the roles their rights on the tables as they are now: all of them, or nothing is changed. What they need
-        no more is left to them unless this *takes* it.
+        """Give the roles their privileges on the current tables, all or nothing. Privileges that they no longer need
+        stay, unless this *takes* them.
         """
         with closing(self._connect()) as connection:
 
@@ -189,7 +189,7 @@ class _Changes:
 
 @contextmanager
 def _alone(url: str, settings: Settings, *, tries: int, tell: Tell | None) -> Iterator[_Changes]:
-    """Nobody else changes the tables meanwhile: a second program waits, and finds nothing to do."""
+    """Hold the migration lock: a second program waits, and then finds nothing to do."""
     import sqlalchemy  # noqa: PLC0415
 
     engine = sqlalchemy.create_engine(
@@ -202,11 +202,11 @@ def _alone(url: str, settings: Settings, *, tries: int, tell: Tell | None) -> It
         def lock() -> None:
             keeping.rollback()
             keeping.execute(f"set local lock_timeout = '{LOCK_SECONDS}s'")
-            # Without parameters: what has some keeps its snapshot until the end of the transaction, and whoever
-            # builds an index concurrently would wait for that.
+            # Without parameters: a statement with parameters keeps its snapshot until the end of the transaction, and a
+            # concurrent index build would wait for that.
             keeping.execute(f"select pg_advisory_xact_lock({_LOCK})")
 
-        # For as long as this transaction lasts; also through a pooler that gives each transaction another session.
+        # The lock lasts as long as this transaction, also behind a pooler that gives each transaction another session.
         patience(lock, pid=keeping.info.backend_pid, what="Changing the tables")
         try:
             with engine.connect() as connection:
@@ -226,12 +226,14 @@ def upgrade(
     tries: int = TRIES,
     tell: Tell | None = None,
 ) -> None:
-    """Bring *branches* up to *to*; does nothing where they are there already. *tell* hears who is in the way."""
+    """Upgrade *branches* to *to*; does nothing where they are already. *tell* is called with the
+    sessions that block it.
+    """
     with _alone(url, settings, tries=tries, tell=tell) as changes:
         for branch in branches:
             changes.upgrade(branch, to)
-        # New tables need new grants. Also when nothing moved: the one before us may have been killed in between.
-        # Programs of before go on beside this one, so no right of theirs goes here.
+        # New tables need new grants. This also runs when nothing moved, because an earlier upgrade may have been killed
+        # in between. Older programs continue beside this one, so it revokes nothing.
         if wanted := changes.roles():
             changes.grant(wanted, branches, takes=False)
 
@@ -245,19 +247,19 @@ def grant(
     tries: int = TRIES,
     tell: Tell | None = None,
 ) -> None:
-    """Make the roles that are *wanted*, if need be, and give each its rights; from now on every upgrade does."""
+    """Create the *wanted* roles if necessary, and give each its privileges; from now on every upgrade does so too."""
     with _alone(url, settings, tries=tries, tell=tell) as changes:
         changes.grant(wanted, branches, takes=True)
 
 
 def name(url: str, settings: Settings) -> str:
-    """What the database is called."""
+    """The name of the database."""
     with closing(_connect(url, settings)) as connection:
         return connection.info.dbname
 
 
 def account(url: str, settings: Settings) -> Account:
-    """Who signs in there, and whether they may do what their part of the house needs."""
+    """The account of the connection, and whether it has the privileges that its part needs."""
     with closing(_connect(url, settings)) as connection:
         check_version(connection.info.server_version)
         connection.read_only = True
@@ -265,7 +267,7 @@ def account(url: str, settings: Settings) -> Account:
 
 
 def give_passwords(url: str, settings: Settings, passwords: Mapping[str, str]) -> None:
-    """Let each role sign in with its password; all of them, or none."""
+    """Let each role log in with its password; all of them, or none."""
     with closing(_connect(url, settings)) as connection:
         for role, password in passwords.items():
             roles.encrypt(connection, role, password)
@@ -273,7 +275,7 @@ def give_passwords(url: str, settings: Settings, passwords: Mapping[str, str]) -
 
 
 def grants(url: str, settings: Settings, wanted: Roles, *, branches: Sequence[Branch] = (ENGINE,)) -> list[str]:
-    """The statements of the same, for those who run SQL by hand. The database is looked at and not changed."""
+    """The same statements, for people who run SQL by hand. The database is read and not changed."""
     with closing(_connect(url, settings)) as connection:
         check_version(connection.info.server_version)
         connection.read_only = True
@@ -283,13 +285,13 @@ def grants(url: str, settings: Settings, wanted: Roles, *, branches: Sequence[Br
 def downgrade(
     url: str, settings: Settings, *, to: str, branch: Branch = ENGINE, tries: int = TRIES, tell: Tell | None = None
 ) -> None:
-    """Take *branch* back to *to* ('base' removes everything)."""
+    """Downgrade *branch* to *to* ('base' removes everything)."""
     with _alone(url, settings, tries=tries, tell=tell) as changes:
         changes.downgrade(branch, to)
 
 
 def sql(*, start: str = "base", to: str = "head", down: bool = False, branch: Branch = ENGINE) -> str:
-    """The statements of an upgrade or downgrade, for those who run SQL by hand; needs no database."""
+    """The statements of an upgrade or downgrade, for people who run SQL by hand; needs no database."""
     from alembic import command  # noqa: PLC0415
 
     output = io.StringIO()
@@ -330,7 +332,7 @@ def _status(connection: psycopg.Connection[Any], branch: Branch = ENGINE) -> Sch
 
 
 async def status_on(connection: psycopg.AsyncConnection[Any]) -> SchemaStatus:
-    """The revision that the engine's tables have now, asked on a connection that is there."""
+    """The current revision of the engine's tables, read on an existing connection."""
     exists = await (await connection.execute(_EXISTS, (f"{ENGINE.schema}.alembic_version",))).fetchone()
     if not exists or not exists[0]:
         return SchemaStatus(None, HEAD)
@@ -339,12 +341,12 @@ async def status_on(connection: psycopg.AsyncConnection[Any]) -> SchemaStatus:
 
 
 def status(url: str, settings: Settings, branch: Branch = ENGINE) -> SchemaStatus:
-    """The revision that the tables of *branch* have now."""
+    """The current revision of the tables of *branch*."""
     return statuses(url, settings, (branch,))[0]
 
 
 def statuses(url: str, settings: Settings, branches: Sequence[Branch]) -> list[SchemaStatus]:
-    """The revisions that the tables of *branches* have now."""
+    """The current revisions of the tables of *branches*."""
     try:
         with psycopg.connect(checked(url), **connection_options(settings)) as connection:
             check_version(connection.info.server_version)
@@ -354,7 +356,7 @@ def statuses(url: str, settings: Settings, branches: Sequence[Branch]) -> list[S
 
 
 def require(current: SchemaStatus) -> None:
-    """Refuse to work on tables that this program cannot use: older ones, or newer ones that do not serve it."""
+    """Refuse tables that this program cannot use: older ones, or newer ones that do not serve it."""
     if current.ready:
         return
     if current.current is None:

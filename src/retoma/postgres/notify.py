@@ -1,4 +1,4 @@
-"""Hints that there is work. A hint may be lost without harm: whoever listens also looks by itself."""
+"""Hints that there is work. A hint may be lost without harm, because workers also poll."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ CHANNEL = "retoma"
 def listening(
     url: str, settings: Settings, queues: Collection[str], wake: Callable[[], None], *, hint: int | None = None
 ) -> Line:
-    """A line to claim by, that calls *wake* whenever a job is queued in one of *queues* and it is not busy claiming."""
+    """A dedicated connection for claims. It calls *wake* when a job is enqueued in one of
+    *queues* while no claim runs.
+    """
     if settings.pooler == "transaction":
         emit(HintsUnheard(reason="a transaction pooler stands in between", poll=settings.poll_seconds))
 
@@ -35,7 +37,7 @@ def listening(
 
 
 def echo(url: str, settings: Settings, *, timeout: float = 2.0) -> float | None:
-    """How many seconds a hint takes to come back to whoever sent it; None when it does not come."""
+    """How many seconds a notification takes to come back to its sender; None when it does not come."""
     if settings.pooler == "transaction":
         return None
     # A channel of its own, so that no worker is woken.

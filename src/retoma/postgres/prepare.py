@@ -1,4 +1,4 @@
-"""Find the database of an app, and bring its schema to the revision that the code expects."""
+"""Finds the database of an app, and upgrades its schema to the revision that the code expects."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from retoma.system.settings import Settings
 
 
 def reach(settings: Settings) -> tuple[str, embedded_server.Embedded | None]:
-    """Where the database is: the one that is set, or the embedded one, which is started."""
+    """The URL of the database: the configured one, or that of the embedded server, which is started."""
     if settings.database_url:
         return settings.database_url, None
     server = embedded_server.ensure(settings.home)
@@ -20,9 +20,9 @@ def reach(settings: Settings) -> tuple[str, embedded_server.Embedded | None]:
 def prepare(
     settings: Settings, *, upgrade: bool | None, branches: Sequence[migrate.Branch] = (migrate.ENGINE,)
 ) -> tuple[str, embedded_server.Embedded | None]:
-    """Where the database is, with the right tables.
+    """The URL of a database with the right tables.
 
-    The embedded one is upgraded by itself; one that is set is upgraded only when asked.
+    The embedded database is upgraded automatically; a configured one only on request.
     """
     url, server = reach(settings)
     try:

@@ -1,4 +1,4 @@
-"""Roles: four accounts of the database, each with the rights that its part of the house needs, and no more."""
+"""Roles: four database accounts, each with exactly the privileges that its part of the system needs."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ _ATTRIBUTES = "login nosuperuser nocreatedb nocreaterole noreplication nobypassr
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Roles:
-    """The names of the four."""
+    """The names of the four roles."""
 
     owner: str
-    """Owns the schema and what is in it; changes the tables ('retoma db upgrade'), makes keys."""
+    """Owns the schema and its objects; changes the tables ('retoma db upgrade') and creates keys."""
     worker: str
     """Runs jobs: 'retoma worker', 'retoma watchdog'."""
     web: str
     """Serves: 'retoma serve', and programs that enqueue."""
     reader: str
-    """Looks, and changes nothing."""
+    """Reads, and changes nothing."""
 
     @classmethod
     def of(cls, database: str, **given: str | None) -> Self:
-        """Those that were *given*; the others are called after the database, for roles belong to the whole server."""
+        """The *given* names; the others are named after the database, because roles belong to the whole server."""
         names = {each.name: given.get(each.name) or f"{database}_{each.name}" for each in fields(cls)}
         if len(set(names.values())) < len(names):
             raise ConfigurationError("Two parts of the house have the same role.", next="Give each a name of its own.")
@@ -48,13 +48,13 @@ class Roles:
 
     @property
     def running(self) -> tuple[str, ...]:
-        """Those that own nothing."""
+        """The roles that own nothing."""
         return self.names[1:]
 
 
 def known(connection: psycopg.Connection[Any]) -> Roles | None:
-    """The roles that this database was given, as it is written beside its schema. None when it was given none, or when
-    one of them is gone: a database that was copied to another server has the note and not the roles.
+    """The roles of this database, from the comment on its schema. None when it has none, or when one of them is
+    missing: a database that was copied to another server has the comment and not the roles.
     """
     (place,) = fetch_sync(connection, roles.database())
     if place.note is None or not place.note.startswith(_NOTE):
@@ -66,22 +66,22 @@ def known(connection: psycopg.Connection[Any]) -> Roles | None:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """The account that signs in here, by what it may do."""
+    """The account of the connection, by its privileges."""
 
     name: str
     superuser: bool
     owns: bool
-    """Whether the tables are its own."""
+    """Whether it owns the tables."""
     part: str | None
-    """Of which part of the house it is, or comes nearest to; None where there are no tables yet."""
+    """The role that it has, or is nearest to; None where there are no tables yet."""
     lacks: list[str]
-    """What that part needs, and it may not do."""
+    """What that role needs, and this account may not do."""
     exceeds: list[str]
-    """What a role that was made for that part may do beyond it."""
+    """What a role created for that part may do beyond it."""
 
 
 def account(connection: psycopg.Connection[Any]) -> Account:
-    """Who signs in on *connection*, and what they lack or have too much of for their part."""
+    """The account of *connection*, and the privileges that it lacks or has in excess for its part."""
     (place,) = fetch_sync(connection, roles.database())
     relations = fetch_sync(connection, roles.relations())
     noted = known(connection)
@@ -92,7 +92,7 @@ def account(connection: psycopg.Connection[Any]) -> Account:
         return Account(place.account, False, False, part, ["the tables, which are another's"], [])
     held = {each.name: _rights(each.whole, each.single) for each in fetch_sync(connection, roles.held())}
     needed = {each: _needed(relations, each) for each in ([part] if part else _RUNNING)}
-    # Whoever was given rights by hand is taken for the part that it can be, or is nearest to.
+    # An account with privileges granted by hand counts as the role that it can be, or is nearest to.
     nearest = min(needed, key=lambda each: len(_beyond(needed[each], held)))
     lacks = ([] if place.enters else ["usage on the schema"]) + _told(_beyond(needed[nearest], held))
     exceeds = []
@@ -104,7 +104,7 @@ def account(connection: psycopg.Connection[Any]) -> Account:
 
 _RUNNING = ("worker", "web", "reader")
 _Rights = dict[str, set[tuple[str, str]]]
-"""By table: each right with the column it is for, or with nothing when it is for the whole."""
+"""By table: each privilege with its column, or with an empty text for the whole table."""
 
 
 def _rights(whole: list[str], single: list[str]) -> set[tuple[str, str]]:
@@ -126,7 +126,7 @@ def _needed(relations: list[roles.Relation], part: str) -> _Rights:
 
 
 def _beyond(some: _Rights, others: _Rights) -> _Rights:
-    """What is in *some* and not in *others*, where a right on the whole is one on each column."""
+    """What is in *some* and not in *others*; a privilege on the whole table covers each column."""
     left = {
         name: {each for each in rights if each not in others[name] and (each[0], "") not in others[name]}
         for name, rights in some.items()
@@ -146,9 +146,9 @@ def _told(rights: _Rights) -> list[str]:
 def script(
     connection: psycopg.Connection[Any], wanted: Roles, schemas: Mapping[str, str] = _ENGINE, *, takes: bool = True
 ) -> list[str]:
-    """The statements that give *wanted* their rights in this database, as it is now. They hold no password. *schemas*
-    names the package in which the grants of each schema are written down. What else the roles have is taken from them,
-    unless *takes* is False: programs of before may still need it.
+    """The statements that give *wanted* their privileges in this database, as it is now. They contain no password.
+    *schemas* names the package with the grants of each schema. Other privileges of the roles are revoked, unless
+    *takes* is False: older programs may still need them.
     """
     (place,) = fetch_sync(connection, roles.database())
     there = {role.name: role for role in fetch_sync(connection, roles.named(wanted.names))}
@@ -172,14 +172,14 @@ def apply(
 
 
 def encrypt(connection: psycopg.Connection[Any], role: str, password: str) -> None:
-    """Give *role* a password; the server is sent what it keeps, which is not the password itself."""
+    """Set the password of *role*. The server receives only the hash that it stores."""
     kept = connection.pgconn.encrypt_password(password.encode(), role.encode(), b"scram-sha-256").decode()
     connection.execute(sql.SQL("alter role {} password {}").format(sql.Identifier(role), sql.Literal(kept)))
 
 
 def _refuse_the_mighty(there: dict[str, Role], wanted: Roles, place: Place) -> None:
     for role in there.values():
-        # The owner may be somebody who made the database and this role by itself.
+        # The owner may be an account that created the database and this role by itself.
         beyond = [each for each in role.beyond if role.name != wanted.owner or not each.startswith("create")]
         if beyond:
             raise ConfigurationError(
@@ -198,12 +198,12 @@ def _made(there: dict[str, Role], wanted: Roles, place: Place) -> Iterator[sql.C
         if name not in there:
             yield sql.SQL(f"create role {{}} {_ATTRIBUTES}").format(sql.Identifier(name))
     if wanted.owner not in there and not place.superuser:
-        # Whoever is no superuser gives only what it could be itself.
+        # An account that is no superuser can only grant roles of which it is a member.
         yield sql.SQL("grant {} to current_user").format(sql.Identifier(wanted.owner))
 
 
 def _entered(there: dict[str, Role], wanted: Roles, place: Place) -> Iterator[sql.Composable]:
-    """Into the database: those who were named, and nobody else."""
+    """Access to the database: for the named roles, and nobody else."""
     database = sql.Identifier(place.name)
     if place.open_to_all:
         yield sql.SQL("revoke all on database {} from public").format(database)
@@ -223,17 +223,17 @@ def _owned(connection: psycopg.Connection[Any], wanted: Roles, schema: str) -> I
     found = fetch_sync(connection, roles.objects([schema]))
     if not found:
         yield sql.SQL("create schema {} authorization {}").format(sql.Identifier(schema), owner)
-    # The schema first: whoever is to own what is in it must be able to create there.
+    # The schema first: the new owner of its objects must be able to create there.
     for each in sorted(found, key=lambda each: each.kind != "schema"):
         if each.owner != wanted.owner:
-            # As PostgreSQL itself writes it, quotes and arguments included.
+            # As PostgreSQL itself writes it, with quotes and arguments.
             yield sql.SQL(f"alter {each.kind} {each.identity} owner to {{}}").format(owner)
 
 
 def _granted(
     connection: psycopg.Connection[Any], wanted: Roles, schema: str, package: str, *, takes: bool
 ) -> Iterator[sql.Composable]:
-    """All that was given before is taken, also by hand, and what is needed is given."""
+    """Revoke everything granted before, also by hand, and grant what is needed."""
     everybody = sql.SQL(", ").join([sql.SQL("public"), *(map(sql.Identifier, wanted.running) if takes else ())])
     running = sql.SQL(", ").join(map(sql.Identifier, wanted.running))
     within = sql.Identifier(schema)

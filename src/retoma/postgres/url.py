@@ -1,4 +1,4 @@
-"""Where the database is: an address that can be used, and one that can be shown."""
+"""Database URLs: validated for use, and shortened for display."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from retoma.errors import DatabaseError, DatabaseUnreachable
 
 
 def place(url: str) -> str:
-    """Where *url* leads, without user and password: safe to print."""
+    """The host and database of *url*, without user and password: safe to print."""
     try:
         found = conninfo_to_dict(checked(url))
     except DatabaseError:
         return "(an address that cannot be read)"
     hosts = str(found.get("host") or "localhost").split(",")
     ports = str(found.get("port") or "").split(",")
-    ports = ports if len(ports) == len(hosts) else ports * len(hosts)  # one port may stand for all
+    ports = ports if len(ports) == len(hosts) else ports * len(hosts)  # one port may apply to all hosts
     where = ",".join(f"{host}:{port or 5432}" for host, port in zip(hosts, ports, strict=False))
     return f"{where}/{found['dbname']}" if "dbname" in found else where
 
 
 def checked(url: str) -> str:
-    """*url* itself, when it is one that leads to PostgreSQL; its parts are never repeated in the error."""
+    """*url* itself, if it is a valid PostgreSQL URL; the error never repeats its parts."""
     wrong = "The database URL cannot be read (it is not shown here, for it may hold a password)"
     right = "It should look like postgresql://user:password@host:5432/database, with % written as %25."
     if not re.match(r"^postgres(ql)?://", url):
@@ -44,7 +44,7 @@ def checked(url: str) -> str:
         if text and re.search(r"%(?![0-9A-Fa-f]{2})", text):
             raise DatabaseError(f"{wrong}: a % in the {name} is not followed by two hexadecimal digits.", next=right)
     try:
-        ports = conninfo_to_dict(url).get("port") or ""  # several hosts may be named, for a failover
+        ports = conninfo_to_dict(url).get("port") or ""  # a URL may name several hosts, for a failover
     except psycopg.ProgrammingError:
         raise malformed from None
     if not re.fullmatch(r"(\d{0,5},)*\d{0,5}", str(ports), re.ASCII):
@@ -53,7 +53,7 @@ def checked(url: str) -> str:
 
 
 def explain_connection(url: str, error: Exception) -> DatabaseUnreachable:
-    """What a failed connection means, with the place and without the password."""
+    """The error for a failed connection, with the host and without the password."""
     text = " ".join(str(error).split())
     password = urlsplit(url).password
     if password:

@@ -1,8 +1,8 @@
-"""The outside world, as narrow as we need it: what providers are asked, what they answer, how they fail.
+"""The protocols of external services: what providers are asked, what they answer, and how they fail.
 
-A provider is asked with a value and answers with a value that carries the answer *as it came* (``raw``), so that it
-can be written down before anybody reads it. Providers never retry and never wait: who is asked too much raises
-RateLimited with the time to come back, and the engine decides.
+A provider takes a value and returns a value that carries the raw answer (``raw``), so that the answer can be recorded
+before it is parsed. Providers never retry and never wait: an overloaded provider raises RateLimited with the time to
+come back, and the engine decides.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ __all__ = [
 
 _NOTHING = Usage()
 
-# — how they fail —
+# — errors —
 
 
 class ProviderError(RetomaError):
@@ -74,23 +74,23 @@ class ProviderError(RetomaError):
         self.retry_after = retry_after
         """Seconds to wait at least, when the provider said so."""
         self.paid = paid
-        """Whether the request was billed, as far as that can be known: None is in doubt."""
+        """Whether the request was billed; None means unknown."""
 
 
 class RateLimited(ProviderError):
-    """Too many requests: everybody waits until *retry_after* is over."""
+    """Too many requests: every caller waits for *retry_after* seconds."""
 
 
 class ProviderDown(ProviderError):
-    """Nobody answers, the answer was 5xx, or it broke off half-way."""
+    """No answer, an answer with a 5xx status, or a broken connection."""
 
 
 class ProviderTimeout(ProviderDown):
-    """No answer in time; whether it was billed is in doubt."""
+    """No answer in time; whether it was billed is unknown."""
 
 
 class ProviderRefused(ProviderError):
-    """The key or the credit is not good: no request will succeed until a person acts."""
+    """The key or the credit is invalid: no request will succeed until a person acts."""
 
     retryable = False
 
@@ -102,13 +102,13 @@ class RequestRejected(ProviderError):
 
 
 class AnswerUnreadable(ProviderError):
-    """There was an answer, and it is not what the protocol promises."""
+    """The answer does not follow the protocol of the service."""
 
     raw: str | None = None
-    """The body as it came: it was paid, so it is kept."""
+    """The raw body: it was paid for, so it is kept."""
 
 
-# — what is said —
+# — values —
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +121,9 @@ class Message:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
-    """What a model is asked. *parameters* go to the provider as they are; *schema* asks for JSON of that shape."""
+    """What a model is asked. *parameters* are passed to the provider unchanged; *schema* asks
+    for JSON of that shape.
+    """
 
     messages: Sequence[Message]
     model: str | None = None
@@ -133,7 +135,7 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allowance:
-    """What the provider says is left, from its headers."""
+    """What is left of the provider's limits, from its headers."""
 
     requests: int | None = None
     tokens: int | None = None
@@ -142,7 +144,7 @@ class Allowance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What a provider said: *raw* is the body as it came (JSON text), *text* what it means for who asked."""
+    """An answer of a provider: *raw* is the raw body (JSON text), *text* its content for the caller."""
 
     raw: str
     text: str
@@ -153,11 +155,11 @@ class Answer:
     """Why the model stopped: "stop", "length", "filter"…, in the provider's own words."""
     allowance: Allowance | None = None
     call: int | None = None
-    """The number under which it was written down; the engine's own."""
+    """The number of the recorded call; set by the engine."""
 
     @property
     def truncated(self) -> bool:
-        """Whether the model would have said more, had it been allowed to."""
+        """Whether the answer was cut off by the length limit."""
         return self.finish in ("length", "max_tokens", "model_context_window_exceeded")
 
 
@@ -181,7 +183,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """Something a document says under a name."""
+    """A named value in a document."""
 
     name: str
     value: str
@@ -191,7 +193,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """The text of one page, and where it came from: "text" or "ocr"."""
+    """The text of one page, and its source: "text" or "ocr"."""
 
     number: int
     text: str
@@ -200,7 +202,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extraction:
-    """What was read from a document."""
+    """The content that was read from a document."""
 
     pages: Sequence[Page]
     tables: Sequence[Table] = ()
@@ -208,21 +210,21 @@ class Extraction:
     outline: Sequence[tuple[str, int]] = ()
     """Titles and their pages, when the document has an outline of its own."""
     headings: Sequence[tuple[int, str, int]] = ()
-    """Depth (the top is 0), title and page of every line that the document's own style calls a heading."""
+    """Depth (the top is 0), title and page of every line that the document's own style marks as a heading."""
     reader: str
-    """Which reader got it, in the end: "pypdfium2", "pikepdf+pypdfium2", "tesseract"…"""
+    """The reader that succeeded: "pypdfium2", "pikepdf+pypdfium2", "tesseract"…"""
     raw: str | None = None
     usage: Usage = _NOTHING
 
     @property
     def text(self) -> str:
-        """The whole text; pages are parted by a form feed."""
+        """The whole text; pages are separated by a form feed."""
         return "\f".join(page.text for page in self.pages)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Label:
-    """A kind a document may be of, told in a sentence, with words that give it away."""
+    """A class of documents: its description in a sentence, and words that indicate it."""
 
     name: str
     description: str = ""
@@ -232,7 +234,7 @@ class Label:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """Which kind a text is of, how sure that is, and the words it was judged by."""
+    """The class of a text, the confidence, and the words that decided it."""
 
     label: str
     score: float
@@ -247,7 +249,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """A thing for sale."""
+    """An item for sale."""
 
     title: str
     price: Decimal
@@ -258,7 +260,7 @@ class Offer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offers:
-    """What a search for prices found."""
+    """The result of a price search."""
 
     offers: Sequence[Offer]
     raw: str
@@ -267,14 +269,14 @@ class Offers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blob:
-    """A stored file: where it is, how large, and what is in it."""
+    """A stored file: its name, its size, and its hash."""
 
     name: str
     size: int
     sha256: str
 
 
-# — who is asked —
+# — protocols —
 
 
 @runtime_checkable
@@ -304,18 +306,20 @@ class Embedder(Protocol):
 
 @runtime_checkable
 class Extractor(Protocol):
-    """Reads documents. A *model*, and *parameters* that change what is read, are told apart when it has any."""
+    """Reads documents. A *model*, and *parameters* that change the result, are part of a
+    request's key when it has any.
+    """
 
     provider: str
 
     async def extract(self, file: Path, *, kind: str, timeout: float) -> Extraction:
-        """What *file* says; *kind* is its type by content, as in "pdf" or "docx"."""
+        """The content of *file*; *kind* is its type by content, as in "pdf" or "docx"."""
         ...
 
 
 @runtime_checkable
 class Classifier(Protocol):
-    """Tells of which kind texts are."""
+    """Assigns classes to texts."""
 
     provider: str
     model: str
@@ -327,8 +331,8 @@ class Classifier(Protocol):
 
 @runtime_checkable
 class PriceSearch(Protocol):
-    """Looks for offers. *parameters* that change what is found are told apart when it has any; one that is free has
-    *bills* False.
+    """Searches for offers. *parameters* that change the result are part of a request's key when it has any; a free
+    service has *bills* False.
     """
 
     provider: str
@@ -340,24 +344,24 @@ class PriceSearch(Protocol):
 
 @runtime_checkable
 class BlobStore(Protocol):
-    """Keeps files under names of our own."""
+    """Stores files under names of our own."""
 
     async def put(self, name: str, content: AsyncIterable[bytes], *, most: int | None = None) -> Blob:
-        """Store *content*; all of it or nothing, refused when longer than *most* bytes."""
+        """Store *content* atomically; refused when longer than *most* bytes."""
         ...
 
     def open(
         self, name: str, *, start: int = 0, length: int | None = None
     ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """The content, in pieces: from its byte *start* on, *length* bytes or all that follow. Who asks for a part
-        knows that it is there.
+        """The content in pieces: from byte *start* on, *length* bytes or everything that follows. The caller of a
+        part knows that it exists.
         """
         ...
 
     async def delete(self, name: str) -> bool:
-        """Whether it was there."""
+        """Delete it; returns whether it existed."""
         ...
 
     async def exists(self, name: str) -> bool:
-        """Whether it is there."""
+        """Whether it exists."""
         ...

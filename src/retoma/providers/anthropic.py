@@ -15,7 +15,7 @@ from retoma.providers.web import WebLine, patience, reply_of, web
 
 ANTHROPIC = "https://api.anthropic.com"
 
-_MOST = 4096  # the service wants a number; an answer that ends here says so (Answer.truncated)
+_MOST = 4096  # the service requires a number; an answer cut off here says so (Answer.truncated)
 
 
 class AnthropicChat:
@@ -79,7 +79,7 @@ def _options(prompt: Prompt) -> dict[str, Any]:
     return options | dict(prompt.parameters)
 
 
-# — the wire, as far as we read it —
+# — response bodies, as far as we read them —
 
 
 class _Block(BaseModel):

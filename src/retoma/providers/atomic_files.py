@@ -1,7 +1,7 @@
-"""Files that are written: nobody sees one until it is whole.
+"""Atomic files: a file is visible only when it is complete.
 
-At every call of the system the other threads of a process may come first, so there are few of them: nothing is
-buffered, nothing made in vain, and files that come at the same moment go together.
+At every system call the other threads of a process may run first, so this code makes few of them: it does not buffer,
+creates nothing in vain, and writes concurrent files together.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 
 
 class Part:
-    """A file at *path* until it becomes the whole; made when something is written. For one thread at a time. Folders
-    that are missing *inside* that one are made for their owner alone.
+    """A file at *path* until it becomes the whole; created with the first write. For one thread at a time. Missing
+    folders *inside* that one are created for their owner alone.
     """
 
     def __init__(self, path: Path, *, inside: Path) -> None:
@@ -42,26 +42,26 @@ class Part:
             left = left[os.write(self._file, left) :]
 
     def set_out(self) -> None:
-        """Have the system begin to write it to the disk, without waiting for it, where there is a way to ask."""
+        """Ask the system to start writing it to the disk, without waiting, where that is possible."""
         assert self._file is not None
         if hasattr(os, "posix_fadvise"):
             os.posix_fadvise(self._file, 0, 0, os.POSIX_FADV_DONTNEED)
 
     def become(self, target: Path) -> None:
-        """*target*, in full; so far its name may be lost when the power fails."""
+        """Rename it to *target*, complete; until *settle*, a power failure may still lose the name."""
         assert self._file is not None
         os.fsync(self._file)
         self._close()
         try:
             self._path.replace(target)
-        except FileNotFoundError:  # somebody tidied up
+        except FileNotFoundError:  # the folder was removed meanwhile
             make_private(target.parent, inside=self._inside)
             self._path.replace(target)
         self._there = False
 
     def drop(self) -> None:
-        """Leave nothing behind; what has become the whole has no part any more."""
-        with suppress(OSError):  # a full disk complains again about what it could not take
+        """Remove the part; one that has become the whole is left alone."""
+        with suppress(OSError):  # a full disk reports again what it could not write
             self._close()
         if self._there:
             self._path.unlink(missing_ok=True)
@@ -73,12 +73,12 @@ class Part:
 
 
 New = tuple[Part, Callable[[], Path], bytes]
-"""A file to keep: what is written of it, what it is to become, and the rest of its content."""
+"""A file to keep: its part, the function that returns its final path, and the rest of its content."""
 
 
 def keep_all(files: Sequence[New]) -> list[Exception | None]:
-    """Keep each, or drop it; what went wrong with it, if anything. All are on their way to the disk before the first is
-    waited for, and a folder is settled once for all that came to it.
+    """Keep each file, or drop it; returns the error of each, if any. All writes are started before the first is
+    awaited, and a folder is synchronised once for all its files.
     """
     failed: list[Exception | None] = [None] * len(files)
     settled: set[Path] = set()
@@ -109,7 +109,7 @@ def keep_all(files: Sequence[New]) -> list[Exception | None]:
 
 
 def settle(folder: Path) -> None:
-    """Have the names in *folder* outlive a power failure too."""
+    """Make the names in *folder* survive a power failure."""
     number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(number)
@@ -121,6 +121,6 @@ def _created(path: Path, inside: Path) -> int:
     """A new file to write to."""
     try:
         return os.open(path, _FLAGS, FILE)
-    except FileNotFoundError:  # the first one, or somebody tidied up
+    except FileNotFoundError:  # the first file, or the folder was removed
         make_private(path.parent, inside=inside)
         return os.open(path, _FLAGS, FILE)

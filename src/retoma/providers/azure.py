@@ -1,4 +1,4 @@
-"""How the clients of Azure fail, as our own errors."""
+"""Translates the errors of Azure's clients into ours."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from retoma.providers.http import Reply, down, late
 
 C = TypeVar("C")
 
-# The SDK neither retries nor follows.
+# The SDK must neither retry nor follow redirects.
 OPTIONS: dict[str, Any] = {
     "retry_total": 0,
     "permit_redirects": False,
@@ -31,7 +31,7 @@ OPTIONS: dict[str, Any] = {
 
 
 class AzureLine(Line[C]):
-    """A line whose client stands on azure.core."""
+    """A line whose client is built on azure.core."""
 
     def _told(self, error: Exception) -> ProviderError | None:
         match error:
@@ -49,9 +49,9 @@ class AzureLine(Line[C]):
 
 
 def azure_reply(response: Any) -> Reply:
-    """What a response of azure.core says."""
+    """A response of azure.core as a Reply."""
     try:
         body = response.text()
-    except Exception:  # noqa: BLE001 - a body that was not or cannot be read says nothing, and the status still does
+    except Exception:  # noqa: BLE001 - without a readable body the status still tells
         body = ""
     return Reply.of(response.status_code, response.headers, body)

@@ -46,11 +46,11 @@ class AzureBlobs:
         self._line = _BlobLine(self.provider, make, secrets=secrets, silence=timeout)
 
     async def put(self, name: str, content: AsyncIterable[bytes], *, most: int | None = None) -> Blob:
-        """Store *content*; all of it or nothing, refused when longer than *most* bytes."""
+        """Store *content* atomically; refused when longer than *most* bytes."""
         checked(name, provider=self.provider)
         measured = Measured(content, name=name, most=most, provider=self.provider)
-        # Blocks are seen when they are committed. Their ids are ours alone: with numbers, two writers of one name
-        # would replace each other's blocks, as those of the SDK's own upload do.
+        # Blocks become visible when they are committed. Their ids are random: with numbers, two writers of one name
+        # would replace each other's blocks, as the SDK's own upload does.
         ours = uuid4().hex
         blocks: list[BlobBlock] = []
         async for block in measured.blocks(_BLOCK):
@@ -64,7 +64,7 @@ class AzureBlobs:
     async def open(
         self, name: str, *, start: int = 0, length: int | None = None
     ) -> AsyncIterator[AsyncIterator[bytes]]:
-        """The content, in pieces; when it is replaced meanwhile, the next piece fails and can be tried again.
+        """The content in pieces. When the blob is replaced meanwhile, the next piece fails and can be retried.
 
         A read costs nothing, and the SDK tries it three times; that cannot be turned off.
         """
@@ -94,7 +94,7 @@ class AzureBlobs:
             responses.close()
 
     async def delete(self, name: str) -> bool:
-        """Whether it was there."""
+        """Delete it; returns whether it existed."""
         checked(name, provider=self.provider)
 
         async def say(client: ContainerClient) -> bool:
@@ -104,7 +104,7 @@ class AzureBlobs:
         return await self._line.ask(lambda client: _unless_missing(say(client)), timeout=LONGEST) or False
 
     async def exists(self, name: str) -> bool:
-        """Whether it is there."""
+        """Whether it exists."""
         checked(name, provider=self.provider)
         found = await self._line.ask(
             lambda client: _unless_missing(client.get_blob_client(name).get_blob_properties()), timeout=LONGEST
@@ -116,7 +116,7 @@ class AzureBlobs:
 
 
 class _Responses:
-    """The response that is being read. The SDK leaves one open whose time ran out, and its connection with it."""
+    """The response that is being read. After a time-out the SDK leaves it open, and its connection too."""
 
     _latest: Any = None
 
@@ -140,7 +140,7 @@ class _BlobLine(AzureLine[ContainerClient]):
 
 
 async def _stage(client: ContainerClient, *, name: str, id: str, block: bytes) -> None:
-    # As a file: bytes would be sent in one go, and the event loop would wait for them.
+    # As a file: bytes would be sent at once, and block the event loop.
     await client.get_blob_client(name).stage_block(id, BytesIO(block), len(block))
 
 

@@ -1,7 +1,7 @@
-"""Documents read by Azure Document Intelligence: handed in, then asked for until they are done.
+"""Reads documents with Azure Document Intelligence: they are submitted, then polled until they are done.
 
-What was handed in is paid. Between *submit* and *look* lies a text that can be kept, so that a crash in between looks
-for the same result instead of paying for another.
+A submitted document is paid for. *submit* returns a text that can be stored, so that after a crash *look* polls the
+same result instead of paying for another.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ VERSION = "2024-11-30"
 KINDS = frozenset({"pdf", "jpeg", "jpg", "png", "bmp", "tiff", "heif", "docx", "xlsx", "pptx", "html"})
 
 _OPERATION = re.compile(r"documentModels/[\w.~-]+/analyzeResults/[\w-]+\?api-version=[\w-]+")
-_BLAMED = ("Invalid", "Unsupported", "Content", "NotFound")  # how the codes begin that blame the document
+_BLAMED = ("Invalid", "Unsupported", "Content", "NotFound")  # prefixes of the codes that blame the document
 _GONE = (404, 410)
 
 
@@ -36,7 +36,7 @@ class AzureExtractor:
     """Reads with *model*: "prebuilt-read" for text, "prebuilt-layout" for tables too.
 
     *features* are the paid extras of the service; "keyValuePairs" finds fields. *pause* is how many seconds to wait
-    between two looks at a result, when the service does not say.
+    between two polls when the service does not say.
     """
 
     provider = "azure-documents"
@@ -62,7 +62,9 @@ class AzureExtractor:
         self.account = self._line.account
 
     async def extract(self, file: Path, *, kind: str, timeout: float) -> Extraction:
-        """What *file* says, waited for. After a crash it is paid again: ``run.extract`` keeps what *submit* gives."""
+        """The content of *file*, polled until it is there. After a crash it is paid again; ``run.extract`` records
+        what *submit* returns.
+        """
 
         async def say(client: DocumentIntelligenceClient) -> Extraction:
             operation = await self._submit(client, file, kind)
@@ -73,12 +75,12 @@ class AzureExtractor:
         return await self._line.ask(say, timeout=timeout)
 
     async def submit(self, file: Path, *, kind: str, timeout: float) -> str:
-        """Hand *file* in; what comes back leads to its result, for a day."""
+        """Submit *file*; the returned operation leads to its result for a day."""
         return await self._line.ask(lambda client: self._submit(client, file, kind), timeout=timeout)
 
     async def look(self, operation: str, *, timeout: float) -> Extraction | Pending:
-        """What the document says that was handed in as *operation*, if it was read by now; a look costs nothing."""
-        # Of our own address only: the key goes along.
+        """The content of the document submitted as *operation*, if it is done; a poll costs nothing."""
+        # Only at our own address, because the key is sent along.
         if not _OPERATION.fullmatch(operation):
             raise rejected(self.provider, f"{operation[:80]!r} is not what submit() gave.")
         return await self._line.ask(lambda client: self._look(client, operation), timeout=timeout)
@@ -109,7 +111,7 @@ class AzureExtractor:
             f"documentModels/{self.model}:analyze",
             params=params,
             headers={"content-type": "application/octet-stream", "content-length": str(len(content))},
-            content=BytesIO(content),  # bytes would be sent in one go, and the event loop would wait for them
+            content=BytesIO(content),  # bytes would be sent at once, and block the event loop
         )
 
     async def _look(self, client: DocumentIntelligenceClient, operation: str) -> Extraction | Pending:
@@ -117,7 +119,7 @@ class AzureExtractor:
             reply = await self._send(client, HttpRequest("GET", operation), expected=200)
         except RequestRejected as error:
             if error.status not in _GONE:
-                error.paid = None  # the look was refused, and the document was handed in
+                error.paid = None  # the poll was refused, but the document was submitted
                 raise
             lost = self._lost(error.message, error.status)
         else:
@@ -135,7 +137,7 @@ class AzureExtractor:
         return Pending(seconds=self._pause if reply.retry_after is None else reply.retry_after)
 
     async def _send(self, client: DocumentIntelligenceClient, request: HttpRequest, *, expected: int) -> Reply:
-        # As a stream, for else the SDK reads the JSON itself, and fails where the body should be kept.
+        # As a stream: otherwise the SDK parses the JSON itself, and a parse error would lose the body.
         async with await client.send_request(request, stream=True) as response:
             await response.read()
             reply = azure_reply(response)
@@ -177,7 +179,7 @@ def _extraction(result: _Result, *, raw: str) -> Extraction:
     )
 
 
-# — the wire, as far as we read it —
+# — response bodies, as far as we read them —
 
 
 class _Wire(BaseModel):
@@ -218,7 +220,7 @@ class _Table(_Placed):
     cells: list[_Cell] = []
 
     def rows(self) -> list[list[str]]:
-        """A cell that spans several places stands in the first of them."""
+        """A cell that spans several columns or rows stands in the first of them."""
         rows = [[""] * self.column_count for _ in range(self.row_count)]
         for cell in self.cells:
             if 0 <= cell.row_index < self.row_count and 0 <= cell.column_index < self.column_count:

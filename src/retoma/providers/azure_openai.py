@@ -1,4 +1,4 @@
-"""Chat and embeddings of OpenAI's models where Azure runs them: by endpoint, deployment and version."""
+"""Chat and embeddings of OpenAI's models on Azure: by endpoint, deployment and version."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the blob stores have in common: which names they take, and how they measure what passes through."""
+"""What the blob stores share: the rules for names, and the measuring of content."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from retoma.errors import NotFound
 from retoma.providers import Blob
 from retoma.providers.http import rejected
 
-PIECE = 1 << 20  # bytes that are read at once
+PIECE = 1 << 20  # bytes per read
 LONGEST = 3600.0  # seconds for one request as a whole; silence ends it much sooner
 
-_LONGEST = 800  # some stores end at 1,024 characters, and a prefix may stand before
+_LONGEST = 800  # some stores allow 1,024 characters, and a prefix may be added
 _PART = r"(?![.])[A-Za-z0-9._=@+-]{1,200}(?<![.])"
 _NAME = re.compile(f"{_PART}(?:/{_PART})*")
 
 
 def checked(name: str, *, provider: str) -> str:
-    """*name*, if it means the same in every store and leads nowhere else: ``documents/3f/report.pdf``."""
+    """*name*, if it is valid in every store and leads nowhere else: ``documents/3f/report.pdf``."""
     if len(name) > _LONGEST or not _NAME.fullmatch(name):
         raise rejected(
             provider,
@@ -34,7 +34,7 @@ def missing(name: str) -> NotFound:
 
 
 class Measured:
-    """*content* as it passes by, counted and hashed; what is longer than *most* is refused half-way."""
+    """Counts and hashes *content* as it passes; refuses what is longer than *most*."""
 
     def __init__(self, content: AsyncIterable[bytes], *, name: str, most: int | None, provider: str) -> None:
         self._content = content
@@ -44,7 +44,7 @@ class Measured:
         self._size = 0
         self._hash = hashlib.sha256()
         self.broken: Exception | None = None
-        """What stopped the content half-way; a store that fails to tidy up after it must not hide it."""
+        """The error that stopped the content half-way; an error during the clean-up must not hide it."""
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         try:
@@ -63,7 +63,7 @@ class Measured:
         self._hash.update(piece)
 
     async def blocks(self, size: int) -> AsyncIterator[bytes]:
-        """The same in blocks of *size* bytes, the last one shorter; one at least, be it empty."""
+        """The same in blocks of *size* bytes, the last one shorter; at least one, even if empty."""
         kept = bytearray()
         first = True
         async for piece in self:
@@ -77,5 +77,5 @@ class Measured:
 
     @property
     def blob(self) -> Blob:
-        """What has passed."""
+        """What has passed so far."""
         return Blob(name=self._name, size=self._size, sha256=self._hash.hexdigest())

@@ -1,4 +1,4 @@
-"""The way to one service: its client, the time it may take, and its failures as ours."""
+"""The connection to one service: its client, its time limit, and the translation of its errors."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ SILENCE_SECONDS = 300.0
 
 
 class Line(Generic[C]):
-    """One service and its client. Whatever goes wrong comes out as a ProviderError, and no secret with it.
+    """One service and its client. Every failure becomes a ProviderError that contains no secret.
 
-    A client is made by *make* when it is first needed, one per event loop, because connections belong to the loop
-    that opened them. The errors of the SDK are neither cause nor context of ours: their words, their frames and
-    their requests hold keys.
+    *make* creates a client when it is first needed, one per event loop, because connections belong to the loop
+    that opened them. The SDK's errors are neither cause nor context of ours, because their messages, frames and
+    requests contain keys.
     """
 
     def __init__(
@@ -43,16 +43,16 @@ class Line(Generic[C]):
             )
         self.provider = provider
         self.account = hashlib.sha256(secrets[0].encode()).hexdigest()[:8] if secrets else ""
-        """Tells one key from another, and does not tell it: what is limited is limited by key."""
+        """Distinguishes one key from another without revealing it, because limits are per key."""
         self._make = make
-        # In a function: an attribute could be printed.
+        # In a function, because an attribute could be printed.
         self._hidden: Callable[[], tuple[str, ...]] = lambda: secrets
         self._bills = bills
         self._silence = silence  # seconds after which the client itself gives up
         self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, C] = WeakKeyDictionary()
 
     async def ask(self, say: Callable[[C], Awaitable[T]], *, timeout: float | None) -> T:
-        """What *say* gets from the client within *timeout* seconds; None is for ever."""
+        """The result of *say* with the client, within *timeout* seconds; None waits without limit."""
         failed: ProviderError
         try:
             async with asyncio.timeout(timeout):
@@ -80,11 +80,11 @@ class Line(Generic[C]):
         return client
 
     def failure(self, reply: Reply) -> ProviderError:
-        """The error that *reply* means."""
+        """The error that *reply* stands for."""
         return self.priced(failure(self.provider, reply, secrets=self._hidden()))
 
     def priced(self, error: ProviderError) -> ProviderError:
-        """*error*, and what costs nothing was not paid."""
+        """*error*; a free service marks it as not paid."""
         if not self._bills:
             error.paid = False
         return error
@@ -96,5 +96,5 @@ class Line(Generic[C]):
             await (client.aclose if hasattr(client, "aclose") else client.close)()
 
     def _told(self, error: Exception) -> ProviderError | None:
-        """Our error for one of the client's; None when it is somebody else's."""
+        """Our error for one of the client's; None for any other error."""
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""Work that is handed in now and has its result later: what was handed in is paid, and a look at it is free."""
+"""Deferred work: it is submitted now, paid with the submission, and polled for free until its result is there."""
 
 from __future__ import annotations
 
@@ -10,33 +10,33 @@ from retoma.providers import Extraction, Extractor, ProviderDown
 
 
 class ResultLost(ProviderDown):
-    """What was handed in has no result and never will: it was forgotten, or could not be finished. Handed in anew it
-    may have one.
+    """The submitted work has no result and never will: it was forgotten, or could not be finished. A new
+    submission may have one.
     """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pending:
-    """There is no result yet: look again after *seconds*, and not before."""
+    """There is no result yet: poll again after *seconds*, and not before."""
 
     seconds: float
 
 
 @runtime_checkable
 class Submitter(Extractor, Protocol):
-    """An Extractor that takes a document in and reads it in its own time. What it took in is written down, and after a
-    crash the same result is looked for instead of another being paid.
+    """An Extractor that accepts a document and reads it in its own time. The submission is recorded, and after a crash
+    the same result is polled instead of paying for another.
     """
 
     kept_seconds: float
-    """For how long a result can be looked for, from when it was handed in."""
+    """For how long after the submission a result can be polled."""
 
     async def submit(self, file: Path, *, kind: str, timeout: float) -> str:
-        """Hand *file* in; what comes back leads to its result, also from another process."""
+        """Submit *file*; the returned operation leads to its result, also from another process."""
         ...
 
     async def look(self, operation: str, *, timeout: float) -> Extraction | Pending:
-        """What the document says that was handed in as *operation*, if that is known by now. One look: it neither
-        waits nor tries again. Raises ResultLost, or RequestRejected, when there will be no result.
+        """The content of the document submitted as *operation*, if it is there. One poll: it neither waits nor retries.
+        Raises ResultLost, or RequestRejected, when there will be no result.
         """
         ...

@@ -1,6 +1,6 @@
-"""Settings in, providers out. What is wrong with them is said at the start, by the name of the setting.
+"""Builds providers from settings. A wrong setting is reported at the start, by its name.
 
-Nothing is asked of anybody here, and only what is chosen is imported.
+No request is sent here, and only the chosen providers are imported.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from retoma.providers import BlobStore, Chat, Classifier, Embedder, Extractor, P
 
 @dataclass(frozen=True, slots=True)
 class Maker:
-    """How a provider is made: where its class is, the extra that brings its SDK, and its arguments by setting."""
+    """How a provider is built: its class, the extra with its SDK, and its arguments by setting."""
 
     place: str
     extra: str
     needs: Mapping[str, str] = field(default_factory=dict)
     takes: Mapping[str, str] = field(default_factory=dict)
-    """As *needs*, but may be missing: then the class knows better."""
+    """As *needs*, but optional: the class has defaults for them."""
 
     def make(self, given: Mapping[str, str], *, chosen: str, **more: Any) -> Any:
-        """The provider; *chosen* is the setting that asked for it, as in "RETOMA_CHAT=openai"."""
+        """The provider; *chosen* is the setting that selected it, as in "RETOMA_CHAT=openai"."""
         arguments = {**more, **{name: _read(given, each) for name, each in self.takes.items() if given.get(each)}}
         for name, setting in self.needs.items():
             if not given.get(setting):
@@ -142,7 +142,7 @@ S3_BLOBS = Maker(
 
 _CLOSING = 2.0  # seconds that a provider may take to close its connections
 
-# Settings that are more than a text, and what they are.
+# Settings that are not plain texts, and what they are.
 _READERS: dict[str, tuple[Callable[[str], Any], str]] = {
     "RETOMA_EMBEDDER_DIMENSIONS": (int, "a whole number"),
     "OPENROUTER_ROUTING": (TypeAdapter(dict[str, Any]).validate_json, "a JSON object"),
@@ -151,10 +151,9 @@ _READERS: dict[str, tuple[Callable[[str], Any], str]] = {
 
 
 def providers_from(settings: Mapping[str, str] | None = None) -> dict[type[Any], Any]:
-    """Who answers for each protocol, by *settings*: the environment, when none are given.
+    """The provider of each protocol, by *settings*: the environment, when none are given.
 
-    Without any setting the work is done here: local reading, embedding and classifying, files in a folder, and
-    nobody to chat with.
+    Without any setting everything is local: reading, embedding and classifying, files in a folder, and no chat model.
     """
     given = os.environ if settings is None else settings
     chosen = {
@@ -169,8 +168,8 @@ def providers_from(settings: Mapping[str, str] | None = None) -> dict[type[Any],
 
 
 async def make_ready(providers: Mapping[type[Any], Any]) -> None:
-    """Make the clients of those that have any before the first request: loading an SDK takes longer than many a
-    request, and what a limit gave is given for now. What fails here fails again at the request, and is told there.
+    """Create the clients before the first request: loading an SDK takes longer than many requests, and a grant of a
+    limit is valid only briefly. An error here occurs again at the request, and is raised there.
     """
     for provider in _all_once(providers):
         if hasattr(provider, "aopen"):
@@ -179,7 +178,7 @@ async def make_ready(providers: Mapping[type[Any], Any]) -> None:
 
 
 async def close(providers: Mapping[type[Any], Any]) -> None:
-    """Close the connections of every provider that has any; one that cannot does not hold up the others."""
+    """Close the connections of every provider that has any; one that fails does not stop the others."""
     for provider in _all_once(providers):
         if hasattr(provider, "aclose"):
             with suppress(Exception):
@@ -188,7 +187,7 @@ async def close(providers: Mapping[type[Any], Any]) -> None:
 
 
 def _all_once(providers: Mapping[type[Any], Any]) -> Iterable[Any]:
-    """Every one once, for whatever it stands."""
+    """Every provider once, even if it serves several protocols."""
     return {id(each): each for each in providers.values()}.values()
 
 
@@ -201,7 +200,7 @@ def _chosen(setting: str, default: str, makers: Mapping[str, Maker | None], give
 
 
 def _blobs(given: Mapping[str, str]) -> Any:
-    # Written with its slash also where the home is the current folder.
+    # With a slash, even when the home is the current folder.
     home = Path(given.get("RETOMA_HOME") or ".retoma")
     where = given.get("RETOMA_BLOBS") or f"{home}/blobs"
     chosen = f"RETOMA_BLOBS={where}"
@@ -210,7 +209,7 @@ def _blobs(given: Mapping[str, str]) -> Any:
     url = urlsplit(where)
     if url.scheme == "s3" and url.netloc:
         return S3_BLOBS.make(given, chosen=chosen, bucket=url.netloc, prefix=url.path.strip("/"))
-    # A single word is more often another store's name than a folder's.
+    # A single word is more often the name of another store than a folder.
     if url.scheme or "/" not in where:
         raise ConfigurationError(
             f"{chosen} is not known.", next="Choose azure, s3://bucket/prefix, or a folder with a slash in it: ./blobs."

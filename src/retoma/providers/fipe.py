@@ -25,9 +25,9 @@ Vehicles = Literal["carros", "motos", "caminhoes"]
 
 FIPE = "https://parallelum.com.br/fipe/api/v1"
 
-_MOST = 10  # models that one search looks up, for each costs two requests of a small daily allowance
+_MOST = 10  # models that one search looks up: each costs two requests of a small daily allowance
 _YEAR = re.compile(r"(?:19|20)\d\d")
-_NAMES = re.compile(r"(?<!\s)\s++-\s+|/")  # a brand may go by several: "VW - VolksWagen", "Caoa Chery/Chery"
+_NAMES = re.compile(r"(?<!\s)\s++-\s+|/")  # a brand may have several names: "VW - VolksWagen", "Caoa Chery/Chery"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Entry:
 
 
 class Fipe:
-    """The table at *base_url*. It is free: nothing that fails here was paid."""
+    """The table at *base_url*. It is free, so no failure here was paid for."""
 
     provider = "fipe"
     bills = False
@@ -60,14 +60,14 @@ class Fipe:
         return await self._line.ask(lambda client: self._models(client, f"{vehicles}/marcas/{brand}"), timeout=timeout)
 
     async def years(self, brand: str, model: str, *, vehicles: Vehicles = "carros", timeout: float) -> Sequence[Entry]:
-        """The years of a model, and the fuel of each; the newest first."""
+        """The years of a model, and the fuel of each; newest first."""
         path = f"{vehicles}/marcas/{brand}/modelos/{model}"
         return await self._line.ask(lambda client: self._years(client, path), timeout=timeout)
 
     async def price(
         self, brand: str, model: str, year: str, *, vehicles: Vehicles = "carros", timeout: float
     ) -> Offers:
-        """What a model of a year is worth, by their codes."""
+        """The value of a model of a year, by their codes."""
         path = f"{vehicles}/marcas/{brand}/modelos/{model}/anos/{year}"
 
         async def say(client: httpx2.AsyncClient) -> Offers:
@@ -77,11 +77,11 @@ class Fipe:
         return await self._line.ask(say, timeout=timeout)
 
     async def search(self, query: str, *, limit: int = 40, vehicles: Vehicles = "carros", timeout: float) -> Offers:
-        """What the vehicles are worth that *query* names, as in "Fiat Uno Mille 2012"; without a year, the newest."""
+        """The values of the vehicles that *query* names, as in "Fiat Uno Mille 2012"; without a year, the newest."""
 
         async def say(client: httpx2.AsyncClient) -> Offers:
             replies = await self._search(client, query, vehicles, min(limit, _MOST))
-            # Each price came in an answer of its own, and raw is one text.
+            # Each price has an answer of its own, and raw is one text.
             raw = f"[{','.join(reply.body for reply in replies)}]"
             return Offers(offers=[self._offer(reply) for reply in replies], raw=raw)
 
@@ -153,12 +153,12 @@ class Fipe:
 
 
 def _words(text: str) -> frozenset[str]:
-    """The words of *text* as they can be compared: small letters, no accents."""
+    """The words of *text* in a form that can be compared: lower case, no accents."""
     plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
     return frozenset(re.findall(r"[a-z0-9]+(?:\.[0-9]+)?", plain))
 
 
-# — the wire, as far as we read it —
+# — response bodies, as far as we read them —
 
 
 class _Entry(BaseModel):

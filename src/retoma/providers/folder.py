@@ -1,4 +1,4 @@
-"""Blobs as files in a folder, the default: a file is there in full or not at all, also when the power fails."""
+"""Blobs as files in a folder, the default. A file is complete or absent, even after a power failure."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from retoma.system.private_files import close, close_all, make_private
 
 T = TypeVar("T")
 
-_PARTS = ".parts"  # no name of a blob begins with a dot
-_REMEMBERED = 1000  # folders
-_ABANDONED = 24 * 3600.0  # seconds after which a part belongs to nobody: its process was killed
-_MOST = 50  # short files that are kept together
+_PARTS = ".parts"  # no blob name begins with a dot
+_REMEMBERED = 1000  # folders that are remembered
+_ABANDONED = 24 * 3600.0  # seconds after which a part is abandoned: its process was killed
+_MOST = 50  # short files that are written together
 
 
 class FolderBlobs:
-    """Files under *root*, each by its name, for this account alone; and so is the *home* around it, if there is one."""
+    """Files under *root*, by name, readable for this account alone; the *home* around it too, if there is one."""
 
     provider = "folder"
 
@@ -40,7 +40,7 @@ class FolderBlobs:
         self._root = root.absolute()
         self._private = home.absolute() if home else self._root
         close(self._private)
-        # What was made when files were left as open as the umask had it.
+        # Closes files that an earlier version created with the modes of the umask.
         close_all(self._root, last=self._root / _PARTS)
         self._swept = False
         self._inside: set[str] = set()
@@ -49,12 +49,12 @@ class FolderBlobs:
         self._kept: WeakKeyDictionary[asyncio.AbstractEventLoop, Coalescer[New, Exception | None]] = WeakKeyDictionary()
 
     async def put(self, name: str, content: AsyncIterable[bytes], *, most: int | None = None) -> Blob:
-        """Store *content*; all of it or nothing, refused when longer than *most* bytes."""
+        """Store *content* atomically; refused when longer than *most* bytes."""
         checked(name, provider=self.provider)
         measured = Measured(content, name=name, most=most, provider=self.provider)
         part, last = self._part(), b""
         try:
-            # One piece is held back: when it was the only one, the file is short and kept together with others.
+            # One piece is held back: if it is the only one, the file is short and is written together with others.
             async for piece in measured:
                 if last:
                     await self._do(name, partial(part.write, last))
@@ -85,7 +85,7 @@ class FolderBlobs:
     async def open(
         self, name: str, *, start: int = 0, length: int | None = None
     ) -> AsyncIterator[AsyncIterator[bytes]]:
-        """The content, in pieces; a file that is deleted or replaced meanwhile is still read to its end."""
+        """The content in pieces; a file that is deleted or replaced meanwhile is still read to its end."""
         path = self._path(name)
 
         def opened() -> IO[bytes]:
@@ -111,7 +111,7 @@ class FolderBlobs:
             file.close()
 
     async def delete(self, name: str) -> bool:
-        """Whether it was there."""
+        """Delete it; returns whether it existed."""
         path = self._path(name)
 
         def unlink() -> bool:
@@ -125,11 +125,11 @@ class FolderBlobs:
         return await self._do(name, unlink)
 
     async def exists(self, name: str) -> bool:
-        """Whether it is there."""
+        """Whether it exists."""
         return await self._do(name, self._path(name).is_file)
 
     def path(self, name: str) -> Path:
-        """Where the blob *name* is on this machine; for who only reads it."""
+        """The path of the blob *name* on this machine, for reading only."""
         return self._path(name)
 
     def _path(self, name: str) -> Path:
@@ -138,7 +138,7 @@ class FolderBlobs:
         return path
 
     def _target(self, name: str) -> Path:
-        """Where *name* is put. A link in its place is replaced, so only the folder matters, and is looked at once."""
+        """The path for *name*. A link in its place is replaced, so only the folder matters, and is checked once."""
         folder = name.rpartition("/")[0]
         if folder not in self._inside:
             self._make(folder, name)
@@ -150,24 +150,24 @@ class FolderBlobs:
         path = self._root / folder
         make_private(path, inside=self._private)
         self._refuse_outside(path, name)
-        while path != self._root:  # a new folder is a name, too
+        while path != self._root:  # a new folder is a new name, too
             path = path.parent
             settle(path)
         self._sweep()
 
     def _refuse_outside(self, path: Path, name: str) -> None:
-        if not path.resolve().is_relative_to(self._root.resolve()):  # by a link that somebody put there
+        if not path.resolve().is_relative_to(self._root.resolve()):  # through a link in a folder
             raise rejected(self.provider, f"{name!r} leads out of the folder.")
 
     def _refuse_vanished(self) -> None:
-        """Where something was ever kept there is a folder of parts. Without it nothing can be said of any blob: nobody
-        has kept one yet, or a disk is not mounted, and what is on it is neither missing nor deleted.
+        """Refuse to answer when the folder of parts is missing. It exists wherever anything was ever stored; without
+        it, either nothing was stored yet or a disk is not mounted, and its blobs are neither missing nor deleted.
         """
         if not (self._root / _PARTS).is_dir():
             raise OSError(errno.ENXIO, "nothing of the store is there; is its disk mounted?")
 
     def _part(self) -> Part:
-        # Others may write there, and our own children.
+        # Other processes may write there, and our own children.
         name = f"{self._mark}-{os.getpid()}-{next(self._numbers)}"
         return Part(self._root / _PARTS / name, inside=self._private)
 
@@ -182,8 +182,8 @@ class FolderBlobs:
                     part.unlink()
 
     async def _do(self, name: str, work: Callable[[], T]) -> T:
-        """*work* in a thread, and what the system says about it in our words. Nobody goes away while a thread still has
-        their file.
+        """Run *work* in a thread, and translate the system's errors. The caller does not return while the
+        thread still uses its file.
         """
         try:
             return await finish_before_cancel(asyncio.get_running_loop().run_in_executor(None, work))

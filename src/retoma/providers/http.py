@@ -1,4 +1,4 @@
-"""What services over HTTP have in common: how they say no, when to come back, what is left, what must not be told."""
+"""What HTTP services share: their errors, retry times, remaining limits, and what must not be logged."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from retoma.providers import (
 
 W = TypeVar("W", bound=BaseModel)
 
-_WORDS = 300  # of what a service says about its error
+_WORDS = 300  # characters of a service's error message
 _HIDDEN = "***"
 _LOOKS_LIKE_A_KEY = re.compile(r"\b(?:sk-|Bearer )[\w.*-]{6,}")
 _TAGS = re.compile(r"<[^<>]*>")
@@ -37,17 +37,17 @@ _BY_STATUS: dict[int, type[ProviderError]] = {
     402: ProviderRefused,
     403: ProviderRefused,
     408: ProviderTimeout,
-    409: ProviderDown,  # somebody else was quicker, or it is too early: the same request may succeed
+    409: ProviderDown,  # a conflict, or too early: the same request may succeed
     412: ProviderDown,
     425: ProviderDown,
     429: RateLimited,
 }
 _BY_HUNDRED: dict[int, type[ProviderError]] = {
-    3: ProviderRefused,  # a redirect is not followed: the key would go along
+    3: ProviderRefused,  # a redirect is not followed, because the key would be sent along
     4: RequestRejected,
     5: ProviderDown,
 }
-# What the status alone does not tell, and the services say in words.
+# What only the message tells, and not the status.
 _SAID: tuple[tuple[int, str, type[ProviderError]], ...] = (
     (429, "insufficient_quota", ProviderRefused),  # OpenAI: the credit is used up, and waiting does not help
     (429, "billing", ProviderRefused),
@@ -56,7 +56,7 @@ _SAID: tuple[tuple[int, str, type[ProviderError]], ...] = (
     (403, "flagged", RequestRejected),  # OpenRouter: moderation of this one input
 )
 _SERVER = 5
-_NOT_TAKEN = frozenset({503, 529})  # the service says that it did not begin
+_NOT_TAKEN = frozenset({503, 529})  # the service says that it did not start
 _NEXT: dict[type[ProviderError], str] = {
     ProviderRefused: "Check the key, the credit and the address of {provider}; no request will succeed before.",
     RateLimited: "Ask again later; a lower limit for {provider} would avoid this.",
@@ -69,7 +69,7 @@ _NEXT: dict[type[ProviderError], str] = {
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """One HTTP answer, whoever fetched it; the names of *headers* are in lower case."""
+    """One HTTP response, from whichever client; the names of *headers* are in lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -81,7 +81,7 @@ class Reply:
 
     @property
     def now(self) -> datetime:
-        """The service's own clock, which is the one its dates are meant by; ours when it does not say."""
+        """The service's own clock, to which its dates refer; ours when it does not say."""
         return _date(self.headers.get("date")) or datetime.now(UTC)
 
     @property
@@ -92,7 +92,7 @@ class Reply:
         if not requests and not tokens:
             return None
         every = requests + tokens
-        # What is used up decides when it makes sense to come back.
+        # The limit that is used up decides when a retry makes sense.
         resets = [after for left, after in every if left == 0] or [after for _, after in every]
         return Allowance(
             requests=min((left for left, _ in requests), default=None),
@@ -102,7 +102,7 @@ class Reply:
 
     @property
     def retry_after(self) -> float | None:
-        """Seconds to wait at least, from Retry-After (a number or a date), else from what is used up."""
+        """Seconds to wait at least, from Retry-After (a number or a date), else from the limit that is used up."""
         if (milliseconds := _number(self.headers.get("retry-after-ms"))) is not None:
             return max(0.0, milliseconds / 1000)
         asked = self.headers.get("retry-after")
@@ -115,7 +115,7 @@ class Reply:
 
 
 def failure(provider: str, reply: Reply, *, secrets: Collection[str] = ()) -> ProviderError:
-    """The error that *reply* means: the service's own words, without what is secret."""
+    """The error that *reply* stands for: the service's own words, without secrets."""
     words = _words_of(reply.body)
     kind = _kind(reply.status, words)
     told = redacted(words, secrets)
@@ -135,7 +135,7 @@ def failure(provider: str, reply: Reply, *, secrets: Collection[str] = ()) -> Pr
 
 
 def late(provider: str, seconds: float) -> ProviderTimeout:
-    """No answer within *seconds*."""
+    """The error for no answer within *seconds*."""
     return ProviderTimeout(
         f"{provider} did not answer within {seconds:g} s.",
         next=_NEXT[ProviderTimeout],
@@ -144,25 +144,25 @@ def late(provider: str, seconds: float) -> ProviderTimeout:
 
 
 def down(provider: str, what: str, *, sent: bool) -> ProviderDown:
-    """Nobody there, or gone in the middle; what was never *sent* was never billed."""
+    """The error for an unreachable service or a broken connection; a request that was never *sent* was never billed."""
     return ProviderDown(
         f"{provider} {what}.", next=_NEXT[ProviderDown], provider=provider, paid=None if sent else False
     )
 
 
 def misled(provider: str, what: str) -> ProviderRefused:
-    """The address or the key cannot even be sent."""
+    """The error for an invalid URL or key, with which no request can be sent."""
     next = _NEXT[ProviderRefused].format(provider=provider)
     return ProviderRefused(f"{provider} cannot be asked: {what}.", next=next, provider=provider, paid=False)
 
 
 def rejected(provider: str, why: str, *, status: int | None = None) -> RequestRejected:
-    """A request that is not worth sending, or of no use to anybody."""
+    """The error for a request that is not worth sending."""
     return RequestRejected(why, next=_NEXT[RequestRejected], provider=provider, status=status, paid=False)
 
 
 def unreadable(provider: str, body: str, why: str) -> AnswerUnreadable:
-    """An answer that came, and was paid, and is not what was promised; its body goes along."""
+    """The error for a paid answer that does not follow the protocol; it carries the body."""
     error = AnswerUnreadable(
         f"{provider} gave an answer that cannot be read: {why}.",
         next=_NEXT[AnswerUnreadable].format(provider=provider),
@@ -175,7 +175,7 @@ def unreadable(provider: str, body: str, why: str) -> AnswerUnreadable:
 
 
 def read(kind: type[W], body: str, *, provider: str) -> W:
-    """*body* as a value of *kind*, or AnswerUnreadable with the first place where it differs."""
+    """*body* as a value of *kind*, or AnswerUnreadable with the first difference."""
     try:
         return kind.model_validate_json(body)
     except ValidationError as error:
@@ -185,7 +185,7 @@ def read(kind: type[W], body: str, *, provider: str) -> W:
 
 
 def redacted(text: str, secrets: Collection[str]) -> str:
-    """*text* without *secrets*, however they are written in it, and without what looks like a key."""
+    """*text* without *secrets*, in any encoding, and without anything that looks like a key."""
     forms = {form for secret in secrets if secret for form in (secret, quote(secret, safe=""), quote_plus(secret))}
     for form in sorted(forms, key=len, reverse=True):
         text = text.replace(form, _HIDDEN)
@@ -199,7 +199,7 @@ def _kind(status: int, words: str) -> type[ProviderError]:
 
 
 def _words_of(body: str) -> str:
-    """Code and message of an error, whatever the service calls them; a page of HTML or XML without its tags."""
+    """Code and message of an error, whatever the service names them; HTML or XML without its tags."""
     try:
         told: Any = json.loads(body)
     except (ValueError, RecursionError):
@@ -214,7 +214,7 @@ def _words_of(body: str) -> str:
     return " ".join(str(told).split())
 
 
-# — limit headers; the header that says when one resets is called as it is, with another word —
+# — limit headers; the header of the reset time has the same name with another word —
 
 _REQUESTS = (
     "x-ratelimit-remaining-requests",
@@ -228,7 +228,7 @@ _TOKENS = (
     "anthropic-ratelimit-output-tokens-remaining",
 )
 _DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:([\d.]+)s)?(?:([\d.]+)ms)?")
-_EPOCH_SECONDS = 1e9  # a number larger than this is a moment, not a duration
+_EPOCH_SECONDS = 1e9  # a larger number is a time, not a duration
 _EPOCH_MILLISECONDS = 1e12
 
 
@@ -239,7 +239,7 @@ def _left(reply: Reply, names: tuple[str, ...]) -> Iterator[tuple[int, float | N
 
 
 def _until(text: str, now: datetime) -> float | None:
-    """Seconds until *text*: "6m0s", "20ms", "1.5", a moment in ISO 8601, or one in (milli)seconds since 1970."""
+    """Seconds until *text*: "6m0s", "20ms", "1.5", an ISO 8601 time, or (milli)seconds since 1970."""
     if (number := _number(text)) is not None:
         if number >= _EPOCH_MILLISECONDS:
             number /= 1000

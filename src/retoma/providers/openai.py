@@ -1,4 +1,4 @@
-"""Chat and embeddings of OpenAI, and of every service that speaks as it does."""
+"""Chat and embeddings of OpenAI, and of every service with the same protocol."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from retoma.providers.web import WebLine, patience, reply_of, web
 
 OPENAI = "https://api.openai.com/v1"
 
-# What a model gives when it is not asked for fewer; those that can be asked are called text-embedding-3.
+# The default dimensions of a model; only those called text-embedding-3 accept fewer.
 _DIMENSIONS = {"text-embedding-3-small": 1536, "text-embedding-3-large": 3072, "text-embedding-ada-002": 1536}
 _SHORTENED = "text-embedding-3"
 
 
 class Completions:
-    """A language model behind the route chat/completions, whoever stands at the end of *line*."""
+    """A language model behind the route chat/completions, of whichever service *line* leads to."""
 
     def __init__(self, line: WebLine[AsyncOpenAI], *, model: str, most: str = "max_tokens") -> None:
         self.provider = line.provider
@@ -50,7 +50,7 @@ class Completions:
         return self._read(reply_of(await self._line.ask(say, timeout=timeout)), prompt)
 
     async def aopen(self) -> None:
-        _ = self._line.client().chat.completions.with_raw_response  # the SDK loads them when they are first named
+        _ = self._line.client().chat.completions.with_raw_response  # the SDK loads these modules on first access
 
     async def aclose(self) -> None:
         await self._line.close()
@@ -75,7 +75,7 @@ class Completions:
         first = completion.choices[0]
         if first.error:
             error = self._line.failure(_as_meant(first.error, reply))
-            error.paid = None  # it broke off in the middle, and what was said before may be billed
+            error.paid = None  # it broke off in the middle, and the part before may be billed
             raise error
         return Answer(
             raw=reply.body,
@@ -89,9 +89,9 @@ class Completions:
 
 
 class Embeddings:
-    """An embedding model behind the route embeddings, whoever stands at the end of *line*.
+    """An embedding model behind the route embeddings, of whichever service *line* leads to.
 
-    *dimensions* may be fewer than the model has, where it can be asked for fewer.
+    *dimensions* may be fewer than the model's own, where it supports that.
     """
 
     def __init__(self, line: WebLine[AsyncOpenAI], *, model: str, dimensions: int | None) -> None:
@@ -151,7 +151,7 @@ class Embeddings:
 
 
 class OpenAIChat(Completions):
-    """Chat completions at *base_url*; *provider* is the name under which limits and costs are kept."""
+    """Chat completions at *base_url*; limits and costs are kept under the name *provider*."""
 
     def __init__(self, *, key: str, model: str, base_url: str = OPENAI, provider: str = "openai") -> None:
         # OpenAI's newer models refuse the old name, and other services do not know the new one.
@@ -160,7 +160,7 @@ class OpenAIChat(Completions):
 
 
 class OpenAIEmbedder(Embeddings):
-    """Embeddings at *base_url*; *provider* is the name under which limits and costs are kept."""
+    """Embeddings at *base_url*; limits and costs are kept under the name *provider*."""
 
     def __init__(
         self,
@@ -182,7 +182,7 @@ def _line(provider: str, key: str, base_url: str) -> WebLine[AsyncOpenAI]:
 
 
 def can_be_strict(schema: Any) -> bool:
-    """Whether every object in *schema* names all it has and allows nothing else, which the strict mode asks for."""
+    """Whether every object in *schema* requires all its properties and allows no others, as the strict mode demands."""
     if isinstance(schema, Mapping):
         if schema.get("type") == "object" or "properties" in schema:
             named = set(schema.get("properties", ()))
@@ -193,14 +193,14 @@ def can_be_strict(schema: Any) -> bool:
 
 
 def _as_meant(error: _Error, reply: Reply) -> Reply:
-    """A gateway may answer 200 and put the true status into the body, and the true headers beside it."""
+    """The real reply: a gateway may answer 200 and put the true status and headers into the body."""
     status = error.code if isinstance(error.code, int) and error.code >= 300 else 502  # noqa: PLR2004
     hidden = error.metadata.get("headers")
     headers = {str(name): str(value) for name, value in hidden.items()} if isinstance(hidden, Mapping) else {}
     return Reply.of(status, {**reply.headers, **headers}, error.model_dump_json())
 
 
-# — the wire, as far as we read it —
+# — response bodies, as far as we read them —
 
 
 class _Error(BaseModel):

@@ -1,4 +1,4 @@
-"""Chat through OpenRouter: many models behind one key, and in each answer what it cost."""
+"""Chat through OpenRouter: many models behind one key, with the cost in each answer."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class OpenRouterChat(Completions):
     ) -> None:
         def make() -> AsyncOpenAI:
             client = AsyncOpenAI(api_key=key, base_url=base_url, max_retries=0, http_client=web())
-            # The SDK takes these from the environment, and they are another service's business.
+            # The SDK takes these from the environment, but they are for another service.
             client.organization = client.project = None
             return client
 
@@ -32,7 +32,7 @@ class OpenRouterChat(Completions):
     def _options(self, prompt: Prompt) -> dict[str, Any]:
         routing = dict(self._routing)
         if prompt.schema is not None:
-            routing.setdefault("require_parameters", True)  # else it may go to one that ignores the schema
+            routing.setdefault("require_parameters", True)  # otherwise it may go to a provider that ignores the schema
         options: dict[str, Any] = {"usage": {"include": True}}
         if routing:
             options["provider"] = routing

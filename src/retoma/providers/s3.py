@@ -1,4 +1,4 @@
-"""Blobs in a bucket of S3, or of any service that speaks as it does."""
+"""Blobs in a bucket of S3, or of any service with the same protocol."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _BODY_END = re.compile(r"</(?:Message|Code)>")
 class S3Blobs:
     """The blobs of *bucket*, which must exist, under *prefix*; *timeout* is how long the service may be silent.
 
-    Without *key* and *secret*, credentials are found where AWS programs find them: in the environment, or in the
-    role of the machine.
+    Without *key* and *secret*, credentials are found where AWS programs find them: in the environment, or in
+    the role of the machine.
     """
 
     provider = "s3"
@@ -69,17 +69,17 @@ class S3Blobs:
         self._line = _S3Line(self.provider, make, secrets=secrets, silence=timeout)
 
     async def put(self, name: str, content: AsyncIterable[bytes], *, most: int | None = None) -> Blob:
-        """Store *content*; all of it or nothing, refused when longer than *most* bytes."""
+        """Store *content* atomically; refused when longer than *most* bytes."""
         checked(name, provider=self.provider)
         measured = Measured(content, name=name, most=most, provider=self.provider)
         parts = measured.blocks(_PART)
         first, second = await anext(parts), await anext(parts, None)
         if second is None:
-            # One request instead of three, and one that cannot stay in the bucket half done.
+            # One request instead of three, and it cannot leave an incomplete upload in the bucket.
             await self._line.ask(lambda store: store.put_async(name, first, use_multipart=False), timeout=LONGEST)
             return measured.blob
-        # No time-out for the whole: how long it takes is up to who gives the content. One part at a time: an
-        # upload that is called off while a part is on its way may stay in the bucket half done.
+        # No time-out for the whole, because the source of the content decides how long it takes. One part at a time: an
+        # upload that is cancelled while a part is in flight may stay in the bucket incomplete.
         whole = _joined([first, second], parts)
         try:
             await self._line.ask(
@@ -115,14 +115,14 @@ class S3Blobs:
         yield pieces()
 
     async def delete(self, name: str) -> bool:
-        """Whether it was there."""
+        """Delete it; returns whether it existed."""
         there = await self.exists(name)
         if there:
             await self._line.ask(lambda store: store.delete_async(name), timeout=LONGEST)
         return there
 
     async def exists(self, name: str) -> bool:
-        """Whether it is there."""
+        """Whether it exists."""
         checked(name, provider=self.provider)
         try:
             await self._line.ask(lambda store: store.head_async(name), timeout=LONGEST)
@@ -140,7 +140,9 @@ async def _joined(first: list[bytes], rest: AsyncIterator[bytes]) -> AsyncIterat
 
 class _S3Line(Line[S3Store]):
     def _told(self, error: Exception) -> ProviderError | None:
-        """Our error; obstore tells all it knows in one text, and of that only status and code are fit to be told."""
+        """Our error. obstore puts all it knows into one text, of which only the status and the
+        code are safe to repeat.
+        """
         text = str(error)
         if "NoSuchBucket" in text:
             return misled(self.provider, "its bucket does not exist")

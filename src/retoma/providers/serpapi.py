@@ -19,11 +19,11 @@ SERPAPI = "https://serpapi.com"
 
 _SIGN = re.compile(r"[^\d\s]+")
 _CURRENCIES = {"R$": "BRL", "US$": "USD", "€": "EUR", "£": "GBP"}
-_NOTHING = "hasn't returned any results"  # is told as an error, and is an answer like any other
+_NOTHING = "hasn't returned any results"  # reported as an error, but it is an ordinary empty answer
 
 
 class SerpApi:
-    """Shops as people in *country* see them; a price whose sign says nothing else is in *currency*."""
+    """Shops as seen from *country*; a price without a currency of its own is in *currency*."""
 
     provider = "serpapi"
 
@@ -39,7 +39,7 @@ class SerpApi:
         self.account = self._line.account
 
     async def search(self, query: str, *, limit: int = 40, timeout: float) -> Offers:
-        """Offers for *query*, as the shops list them; what has no price is no offer."""
+        """Offers for *query*, as the shops list them; entries without a price are left out."""
         reply = await self._ask({"q": query}, timeout=timeout)
         found = read(_Found, reply.body, provider=self.provider)
         if found.error and _NOTHING not in found.error:
@@ -52,11 +52,11 @@ class SerpApi:
             request = client.build_request(
                 "GET", "/search.json", params={**self._where, **params}, timeout=patience(timeout)
             )
-            # This service wants the key in the address, and addresses are logged: so the request is sent to
-            # another target than the one it tells.
+            # This service requires the key in the URL, and URLs are logged: so the request is sent to another target
+            # than the URL that it shows.
             request.extensions["target"] = self._with_key(request.url)
             reply = reply_of(await client.send(request))
-            return replace(reply, body=self._without_key(reply.body))  # the answer repeats addresses
+            return replace(reply, body=self._without_key(reply.body))  # the answer repeats URLs
 
         reply = await self._line.ask(say, timeout=timeout)
         if reply.status != httpx2.codes.OK:
@@ -89,7 +89,7 @@ class SerpApiStores(SerpApi):
         self.parameters = {**self._where, "currency": currency}
 
     async def search(self, query: str, *, limit: int = 40, timeout: float) -> Offers:
-        """The offers of the shops that sell the product with the token *query*, each with its address."""
+        """The offers of the shops that sell the product with the token *query*, each with its URL."""
         reply = await self._ask({"page_token": query}, timeout=timeout)
         found = read(_Product, reply.body, provider=self.provider)
         if found.error and _NOTHING not in found.error:
@@ -99,7 +99,7 @@ class SerpApiStores(SerpApi):
         return Offers(offers=offers[:limit], raw=reply.body, usage=Usage(units=1))
 
 
-# — the wire, as far as we read it —
+# — response bodies, as far as we read them —
 
 
 class _Listed(BaseModel):

@@ -1,7 +1,7 @@
-"""What providers say of what was used, in their own words, as one Usage.
+"""Translates the usage that providers report, each in its own format, into one Usage.
 
-Nothing here fails: an answer was paid, and is kept whatever its usage looks like. A count that cannot be read makes the
-cost unknown, and never smaller.
+Nothing here raises: an answer was paid for, and is kept whatever its usage looks like. A count that cannot be read
+makes the cost unknown, and never smaller.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from retoma.model.rates import Usage
 
 _STANDARD = frozenset(
     {"", "auto", "default", "standard", "on_demand"}
-)  # what services call it when it is nothing special
+)  # names that services give to the standard tier, for which nothing extra is billed
 _ANYWHERE = frozenset({"", "global", "not_available"})
 
 
@@ -24,7 +24,7 @@ class _Odd(Exception):
 
 
 def of_completion(told: Any, tier: Any = None, *, answers: bool = True) -> Usage:
-    """The usage of OpenAI's routes, and of the many services that speak like them; *answers* when the model made
+    """The usage of OpenAI's routes, and of the many services with the same protocol; *answers* when the model produced
     tokens, which an embedding does not.
     """
     said = told if isinstance(told, Mapping) else {}
@@ -33,7 +33,7 @@ def of_completion(told: Any, tier: Any = None, *, answers: bool = True) -> Usage
         made = _count(said, "completion_tokens", "output_tokens") if answers else 0
         read, made_of = _part(said, "prompt_tokens_details", "input_tokens_details"), _details(said)
         reasoning = _count(made_of, "reasoning_tokens") or _count(said, "reasoning_tokens") or 0
-        # Some count what the model reasoned with beside what it said; the sum of all gives them away.
+        # Some services count reasoning tokens in addition to the output; the total shows that.
         if made is not None and reasoning and _count(said, "total_tokens") == (whole or 0) + made + reasoning:
             made += reasoning
         return Usage(
@@ -55,7 +55,7 @@ def of_completion(told: Any, tier: Any = None, *, answers: bool = True) -> Usage
 
 
 def of_message(told: Any) -> Usage:
-    """The usage of Anthropic's messages. They count what came from the cache, or went there, beside the input."""
+    """The usage of Anthropic's messages. They count cache reads and writes in addition to the input."""
     said = told if isinstance(told, Mapping) else {}
     tier = "+".join(
         word
@@ -94,7 +94,7 @@ def _part(said: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
 
 
 def _count(said: Mapping[str, Any], *names: str) -> int | None:
-    """The first number under one of *names*; a word is none, and a negative one is no count."""
+    """The first number under one of *names*; a text is none, and a negative number is no count."""
     for name in names:
         value = said.get(name)
         if isinstance(value, float) and value.is_integer():
@@ -120,7 +120,7 @@ def _word(told: Any, plain: frozenset[str]) -> str:
 
 
 def _paid(said: Mapping[str, Any]) -> Decimal | None:
-    """What a gateway says it cost: its fee, and what the owner of the key pays beside it."""
+    """The cost that a gateway states: its fee, and what the owner of the key pays in addition."""
     cost = _amount(said.get("cost"))
     if cost is not None and said.get("is_byok") is True:
         cost += _amount(_part(said, "cost_details").get("upstream_inference_cost")) or 0

@@ -1,4 +1,4 @@
-"""Lines whose client is httpx2, or an SDK that stands on it."""
+"""Lines whose client is httpx2, or an SDK built on it."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ class WebLine(Line[C]):
 
 
 def reply_of(response: httpx2.Response) -> Reply:
-    """What an httpx2 response says."""
+    """An httpx2 response as a Reply."""
     return Reply.of(response.status_code, response.headers, response.text)
 
 
 def web(**options: Any) -> httpx2.AsyncClient:
-    """A client that follows no redirect, for the key would go along, and never waits for a free connection.
+    """A client that follows no redirect, because the key would be sent along, and never waits for a free connection.
 
-    It has no time-out but for connecting: Line limits the whole.
+    It has no time-out except for connecting: Line limits the whole.
     """
     return httpx2.AsyncClient(
         verify=_certificates(),
@@ -53,9 +53,9 @@ def web(**options: Any) -> httpx2.AsyncClient:
 
 @cache
 def _certificates() -> SSLContext:
-    return httpx2.create_ssl_context()  # reading them takes longer than many a request
+    return httpx2.create_ssl_context()  # reading the certificates takes longer than many requests
 
 
 def patience(seconds: float = 2 * CONNECT_SECONDS) -> httpx2.Timeout:
-    """Half of *seconds* for connecting, so that what could not be sent is told from what was not answered."""
+    """Half of *seconds* for connecting, so that an unsent request can be told from an unanswered one."""
     return httpx2.Timeout(None, connect=min(CONNECT_SECONDS, seconds / 2))

@@ -1,4 +1,4 @@
-"""A pipeline: a plain typed function and the name its jobs carry."""
+"""A pipeline: a plain typed function, and the name that its jobs carry."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ P = ParamSpec("P")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pipeline(Generic[I, O]):
-    """A handler, and how its jobs are queued, tried, timed and kept. Bound to nothing until an app lists it."""
+    """A handler, and how its jobs are queued, retried, timed and kept. An app binds it by listing it."""
 
     name: str
     handler: Callable[..., Any]
@@ -44,7 +44,7 @@ class Pipeline(Generic[I, O]):
     output: Codec[O] = field(repr=False)
     needs: Mapping[str, Any] = field(repr=False)
     optional: Mapping[str, Any] = field(repr=False)
-    """As *needs*, for keywords with a default: they are given when somebody provides them."""
+    """As *needs*, for keywords with a default: they are passed when a provider is configured."""
 
     def __call__(self, input: I, run: Run | SyncRun, /, **providers: Any) -> Any:
         """The plain function."""
@@ -52,7 +52,7 @@ class Pipeline(Generic[I, O]):
 
 
 def must_be_pipeline(given: object) -> None:
-    """Refuse what is no pipeline, in words that say what was given instead."""
+    """Refuse an object that is not a pipeline; the message says what was given instead."""
     if isinstance(given, Pipeline):
         return
     name = getattr(given, "__name__", None)
@@ -97,12 +97,12 @@ def pipeline(
 ) -> _Definition:
     """Make a pipeline of a function ``(input, run, *, providers…)``.
 
-    *timeout* is for one attempt and *step_timeout* for one step, in seconds; *expires* is how long a job may wait
-    in its queue. Each pipeline has a queue of its own unless *queue* names a shared one. *lane* sorts jobs into
-    lines that take turns, and *lane_at_once* lets only so many of a line run at the same time. A batch of these jobs
-    in which nothing moves for *stall_seconds* is asked why. With *cron*, every worker sees to it that there is a
-    schedule of the pipeline's name, which queues a job without input whenever that comes. The jobs of an *internal*
-    pipeline are made by the program alone, which vouches for their inputs: over HTTP they are refused.
+    *timeout* applies to one attempt and *step_timeout* to one step, in seconds; *expires* is how long a job may wait in
+    its queue. Each pipeline has a queue of its own unless *queue* names a shared one. *lane* sorts jobs into lanes that
+    take turns, and *lane_at_once* limits how many jobs of a lane run at the same time. A batch of these jobs without
+    progress for *stall_seconds* is diagnosed. With *cron*, every worker makes sure that a schedule with the pipeline's
+    name exists; it enqueues a job without input at each of those times. Only the program itself enqueues jobs of an
+    *internal* pipeline, because it vouches for their inputs: over HTTP they are refused.
     """
     times = {"timeout": timeout, "step_timeout": step_timeout, "expires": expires, "stall_seconds": stall_seconds}
     _check(name, queue or name, times, lane=lane, lane_at_once=lane_at_once)
@@ -170,7 +170,7 @@ def _check_clock(name: str, given: Any) -> None:
 
 
 def _signature(name: str, handler: Callable[..., Any]) -> tuple[Any, Any, dict[str, Any], dict[str, Any], Any]:
-    """The annotations of a handler: input, kind of run, providers by keyword (needed, and liked), result."""
+    """The annotations of a handler: input, kind of run, providers by keyword (required and optional), result."""
     try:
         hints = typing.get_type_hints(handler, include_extras=True)
     except Exception as error:
@@ -194,7 +194,7 @@ def _signature(name: str, handler: Callable[..., Any]) -> tuple[Any, Any, dict[s
 
 
 def _without_none(annotation: Any) -> Any:
-    """The type that may also be None, without the None."""
+    """The type without its None alternative."""
     kinds = [each for each in typing.get_args(annotation) if each is not types.NoneType]
     optional = typing.get_origin(annotation) in (typing.Union, types.UnionType) and len(kinds) == 1
     return kinds[0] if optional else annotation

@@ -1,4 +1,4 @@
-"""What both doors share: which pipelines there are, who provides what, and where the database is."""
+"""What the async and the sync app share: the pipelines, their providers, and the database URL."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ T = TypeVar("T")
 
 HINT_SECONDS = 0.02
 LATE_SECONDS = 0.025
-"""A late hint waits a little longer, so that while jobs come one of them carries it."""
+"""A late hint is sent a little later, so that under steady traffic one of the following jobs carries it."""
 
 
 class Registry:
-    """The definitions of an app, checked when it is built."""
+    """The definitions of an app, validated when it is built."""
 
     def __init__(
         self,
@@ -32,7 +32,7 @@ class Registry:
         self.settings = settings or Settings.load(database_url=database_url)
         if database_url is not None:
             _check_address(database_url)
-            # What is said where the app is made counts, also beside settings.
+            # An explicit argument overrides the settings.
             self.settings = self.settings.model_copy(update={"database_url": database_url})
         self.pipelines: dict[str, Pipeline[Any, Any]] = {}
         maintenance = tuple(maintenance)
@@ -58,7 +58,7 @@ class Registry:
         return sorted({each.queue for each in self.pipelines.values()})
 
     def provider(self, protocol: type[T] | Callable[..., T]) -> T:
-        """What provides *protocol* to the pipelines. The type allows protocols, which are abstract classes."""
+        """The provider of *protocol* for the pipelines. The type allows protocols, which are abstract classes."""
         found = self.providers.get(cast(type, protocol))
         if found is None:
             name = getattr(protocol, "__name__", str(protocol))
@@ -73,8 +73,8 @@ class Registry:
         return self.pipelines[name]
 
     def hint_due(self, queue: str) -> bool:
-        """Whether to notify now: at most one hint per queue in a short while, because a notification takes a
-        lock that every committing transaction of the server wants.
+        """Whether to notify now. Each queue gets at most one hint in a short while, because a notification takes a lock
+        that every committing transaction of the server needs.
         """
         if self.hinted_ago(queue) < HINT_SECONDS:
             return False
@@ -82,12 +82,12 @@ class Registry:
         return True
 
     def hinted_ago(self, queue: str) -> float:
-        """Seconds since the last hint to whoever waits at *queue*."""
+        """Seconds since the last hint for *queue*."""
         return time.monotonic() - self._hinted.get(queue, 0.0)
 
 
 def _check_address(url: str) -> None:
-    """Refuse the address of another kind of database where it is written. The rest is looked at when it is opened."""
+    """Refuse the URL of another kind of database early. The rest of the URL is checked when it is opened."""
     if not isinstance(url, str):
         raise ConfigurationError(
             f"The database's address is a text, and this is a value of type {type(url).__name__}.",
@@ -101,7 +101,7 @@ def _check_address(url: str) -> None:
             f"The database's address begins with {scheme}://, as SQLAlchemy writes it.",
             next="Write postgresql:// instead; Retoma brings its own driver.",
         )
-    # The rest may hold a password.
+    # The rest of the URL may contain a password.
     begins = f"This address begins with {scheme[:20]}://." if sign else "This is no address of that kind."
     raise ConfigurationError(
         f"Retoma keeps its jobs in PostgreSQL and in nothing else. {begins}",
@@ -111,7 +111,7 @@ def _check_address(url: str) -> None:
 
 
 def listed(pipelines: Iterable[Pipeline[Any, Any]]) -> Iterable[Pipeline[Any, Any]]:
-    """The same *pipelines*, when they are several things and not one."""
+    """The same *pipelines*, if they are a collection and not a single object."""
     if isinstance(pipelines, Iterable):
         return pipelines
     raise ConfigurationError("One pipeline was given where a list of them is needed.", next="Write pipelines=[...].")

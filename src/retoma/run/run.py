@@ -1,4 +1,4 @@
-"""A run: an attempt, seen from inside its handler. Steps are done once; what they gave is given back."""
+"""A run: an attempt seen from inside its handler. Each step runs once; a later attempt gets its saved result."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Named:
 
     @property
     def configuration(self) -> dict[str, Any]:
-        """What the batch was made with (prompt, model, parameters); empty for a job that is in no batch."""
+        """What the batch was created with (prompt, model, parameters); empty for a job without a batch."""
         return self._steps.configuration
 
     @property
@@ -70,7 +70,7 @@ class Named:
 
     @property
     def token(self) -> str:
-        """Job and fence: what an outside system may use to refuse a stale worker."""
+        """Job and fence: an outside system can use them to refuse a stale worker."""
         return f"{self._steps.claim.id}:{self._steps.claim.fence}"
 
 
@@ -86,7 +86,7 @@ class Run(Named):
     async def step(self, name: str, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
 
     async def step(self, name: str, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        """What *function* gives, done once: in a later attempt its checkpoint is given back instead."""
+        """The result of *function*, which runs once: a later attempt gets the value of its checkpoint instead."""
         steps = self._steps
         codec = codec_of(return_annotation(function))
         arguments = input_hash(args, kwargs)
@@ -132,8 +132,8 @@ class Run(Named):
         key: Callable[[Any], object] | None = None,
         at_once: int = 8,
     ) -> list[Any]:
-        """One step per value, *at_once* at a time, named ``name/key`` (or by position). When some fail, the
-        others are finished and saved first.
+        """One step per value, *at_once* at a time, named ``name/key`` (or by position). When some fail, the others
+        finish and are saved first.
         """
         if at_once < 1:
             raise ConfigurationError(
@@ -186,7 +186,7 @@ class Run(Named):
         return cast(T, made[1])
 
     async def call(self, name: str, request: Request[T]) -> T:
-        """What a provider answers to *request*, of whatever kind, done once and paid once. ``ask``, ``embed``,
+        """The answer of a provider to *request*, of whatever kind, made once and paid once. ``ask``, ``embed``,
         ``extract`` and ``search`` are short forms of it.
         """
         steps, codec = self._steps, codec_of(request.answer_type)
@@ -212,11 +212,11 @@ class Run(Named):
         reuse: bool = True,
         in_doubt: Literal["retry", "hold"] = "retry",
     ) -> T:
-        """What a model answers, as a value of *into*, done once and paid once.
+        """The answer of a model as a value of *into*, made once and paid once.
 
-        An equal request that was answered before is not made again, unless *reuse* is False. An answer that does not
-        fit is sent back at most *repairs* times. When an earlier attempt asked and nobody knows the answer, it is asked
-        again (and counted), or a person decides (``in_doubt="hold"``).
+        An equal request that was answered before is not sent again, unless *reuse* is False. An answer that does not
+        fit is sent back for repair at most *repairs* times. When an earlier attempt sent the request and its answer is
+        unknown, the request is sent again (and counted), or a person decides (``in_doubt="hold"``).
         """
         return await self.call(
             name,
@@ -234,7 +234,7 @@ class Run(Named):
     async def embed(
         self, name: str, embedder: Embedder, texts: Sequence[str], *, timeout: float = 60.0, reuse: bool = True
     ) -> list[list[float]]:
-        """One vector per text, done once and paid once, as ``ask`` does it."""
+        """One vector per text, made once and paid once, as with ``ask``."""
         return await self.call(name, Embed(embedder=embedder, texts=texts, timeout=timeout, reuse=reuse))
 
     async def extract(
@@ -248,9 +248,10 @@ class Run(Named):
         timeout: float = 100.0,
         reuse: bool = True,
     ) -> Extraction:
-        """What *file* says, done once and paid once; a file with the same *sha256* is not paid for again.
+        """The text and structure of *file*, made once and paid once; a file with the same *sha256* is not paid for
+        again.
 
-        The answer as it came stays with the call, and is not in the checkpoint.
+        The raw answer stays with the call and is not part of the checkpoint.
         """
         request = extract(extractor, file, kind=kind, sha256=sha256, timeout=timeout, reuse=reuse)
         return await self.call(name, request)
@@ -265,35 +266,39 @@ class Run(Named):
         timeout: float = 60.0,
         reuse: bool = False,
     ) -> Offers:
-        """Offers for *query*, done once; with *reuse*, an equal search that was answered before is not made again."""
+        """Offers for *query*, made once; with *reuse*, an equal search that was answered before is not sent again."""
         return await self.call(name, Search(prices=prices, query=query, most=limit, timeout=timeout, reuse=reuse))
 
     async def sleep(self, name: str, seconds: float) -> None:
-        """Sleep durably: the job gives up its place, and comes back when the time is over."""
+        """Sleep durably: the job leaves its worker and is queued again when the time is over."""
         left = await self._steps.nap(name, seconds)
         if left > LONGEST_NAP:
             raise Suspend(AttemptEnding.POSTPONED, delay=left, reason="sleeping")
         await asyncio.sleep(max(left, 0.0))
 
     async def wait_for(self, signal: str, answer: type[T], *, timeout: float | None = None) -> T:
-        """What the outside world says under *signal* (see ``app.jobs.signal``); the job waits without a worker."""
+        """The value that is signalled under *signal* (see ``app.jobs.signal``); the job waits
+        without occupying a worker.
+        """
         return cast(T, await self._steps.signal(signal, answer, timeout))
 
 
 async def _call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """*function* where it belongs: in a child when it is dangerous, off the loop when it blocks, else here."""
+    """Call *function* where it belongs: in a sandboxed child when it is isolated, in a thread
+    when it blocks, else here.
+    """
     if isinstance(function, Isolated):
         return await function.run(*args, **kwargs)
     if asyncio.iscoroutinefunction(function):
         return await function(*args, **kwargs)
     answer = await in_thread(None, function, *args, **kwargs)
-    # A callable object or a partial may be async without looking so.
+    # A callable object or a partial can return an awaitable without being a coroutine function.
     return await answer if isinstance(answer, Awaitable) else answer
 
 
 async def in_thread(pool: Threads | None, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """*function* in a thread. A thread cannot be stopped: who is cancelled here waits until it is done, so that
-    its place is not given to another meanwhile; past the time-out the supervisor ends the whole executor.
+    """Run *function* in a thread. Threads cannot be cancelled: a cancelled caller waits until the thread is done, so
+    that its slot is not given to another handler. Past the time-out the supervisor kills the whole executor.
     """
     context = contextvars.copy_context()
     call = functools.partial(context.run, function, *args, **kwargs)

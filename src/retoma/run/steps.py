@@ -1,4 +1,4 @@
-"""How a step is found again and how it is kept: what every run shares."""
+"""How steps are restored and saved; shared by every kind of run."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ _FOR_EVER = 100 * 365 * 86_400.0
 
 
 class Memory(Protocol):
-    """Where a run keeps its checkpoints; the engine's is the database, a rehearsal's is a dictionary."""
+    """Where a run keeps its checkpoints: the engine uses the database, a rehearsal a dictionary."""
 
     async def recall(self, claim: Claim) -> Sequence[Saved]:
-        """What was saved, the newest first; without the values that are long."""
+        """The saved checkpoints, newest first; long values are left out."""
 
     async def read(self, claim: Claim, saved: Saved) -> str | None:
-        """The value of one that came without; None when it is not there any more."""
+        """The value of a checkpoint that was recalled without it; None when it no longer exists."""
 
     async def save(self, checkpoint: NewCheckpoint) -> None:
-        """Come back when it is written down; LeaseLost when the job is no longer ours."""
+        """Return when the checkpoint is written. Raises LeaseLost when another worker holds the job."""
 
     async def set_aside(self, claim: Claim, saved: Saved, reason: str) -> None: ...
 
     async def hear(self, claim: Claim, name: str) -> tuple[str | None, int]:
-        """What was signalled under *name*, and how many signals have come in all."""
+        """The value signalled under *name*, and how many signals the job has received in all."""
 
     async def transact(
         self, checkpoint: Callable[[Any], NewCheckpoint], function: Callable[[AsyncConnection], Awaitable[Any]]
@@ -55,19 +55,19 @@ class Memory(Protocol):
 
 
 class Watch(Protocol):
-    """What the executor wants to know of a run while it goes."""
+    """What the executor observes of a run."""
 
     worker_id: int
 
     def before_step(self, name: str) -> None:
-        """A step is about to begin; raises when the run must not go on."""
+        """Called before a step starts; raises when the run must not continue."""
 
     def after_step(self, name: str) -> None:
-        """It is over, well or not."""
+        """Called after a step, whether it succeeded or failed."""
 
 
 class Steps:
-    """What both kinds of run share: how a step is found again, and how it is kept."""
+    """What both kinds of run share: how a step is restored, and how it is saved."""
 
     def __init__(
         self, claim: Claim, memory: Memory, watch: Watch, *, caller: Calling, step_timeout: float | None = None
@@ -79,15 +79,15 @@ class Steps:
         self.watch = watch
         self.step_timeout = step_timeout
         self.last: str | None = None
-        self.awaited: set[asyncio.Task[Any]] = set()  # what a handler's thread waits for on the loop
-        # A job that is claimed for the first time can have nothing to give back.
+        self.awaited: set[asyncio.Task[Any]] = set()  # tasks on the event loop that the handler's thread waits on
+        # A job that is claimed for the first time has no checkpoints.
         self._saved: dict[str, list[Saved]] | None = {} if claim.fence == 1 else None
         self._reading: asyncio.Lock | None = None
         self._doing: set[str] = set()
         self._done: set[str] = set()
 
     async def restore(self, name: str, codec: Codec[Any], arguments: str | None = None) -> Any:
-        """What step *name* gave in an earlier attempt, or MISSING."""
+        """The result of step *name* in an earlier attempt, or MISSING."""
         if not name or name.startswith("/") or len(name) > _LONGEST_NAME or unstorable_mark(name):
             raise ConfigurationError(
                 f"A step cannot be called {name[:80]!r}.", next="Use a short path, such as 'read' or 'chapter/3'."
@@ -149,7 +149,7 @@ class Steps:
             )
 
     def begin(self, name: str) -> float:
-        """The step is about to run; the moment it began."""
+        """Mark the step as started; returns the time."""
         self._refuse_twice(name)
         self.last = name
         self.watch.before_step(name)
@@ -157,26 +157,26 @@ class Steps:
         return time.monotonic()
 
     def leave(self, name: str) -> None:
-        """The step is over; one that failed may be tried again in the same run."""
+        """Mark the step as over; a failed step may run again in the same run."""
         self._doing.discard(name)
         self.watch.after_step(name)
 
     @asynccontextmanager
     async def in_time(self, name: str) -> AsyncIterator[None]:
-        """Hold what is done inside to the time of one step."""
+        """Enforce the step time-out on the enclosed code."""
         try:
             async with asyncio.timeout(self.step_timeout) as limit:
                 yield
         except TimeoutError as error:
             if not limit.expired():
-                raise  # its own
+                raise  # the TimeoutError of the step itself
             told = f"Step {name!r} of job {self.claim.id} took longer than {self.step_timeout:g} s."
             raise TimeoutError(told) from error
 
     def made(
         self, name: str, codec: Codec[Any], value: Any, arguments: str | None, began: float
     ) -> tuple[NewCheckpoint, Any]:
-        """The checkpoint of a step that gave *value*, and the value as a later attempt would see it."""
+        """The checkpoint for a step that returned *value*, and the value as a later attempt would decode it."""
         encoded = codec.encode(value, what=f"what step {name!r} of job {self.claim.id} returned")
         kept = NewCheckpoint(
             self.claim.id,
@@ -191,7 +191,7 @@ class Steps:
         return kept, codec.decode(encoded.text) if encoded.changed else value
 
     async def keep(self, name: str, codec: Codec[Any], value: Any, arguments: str | None, began: float) -> Any:
-        """Save what the step gave; the value as a later attempt would see it."""
+        """Save the result of the step; returns the value as a later attempt would decode it."""
         checkpoint, value = self.made(name, codec, value, arguments, began)
         await self.memory.save(checkpoint)
         self.kept(checkpoint)
@@ -205,7 +205,7 @@ class Steps:
             emit(said)
 
     async def nap(self, name: str, seconds: float) -> float:
-        """How much of a durable sleep is left; its beginning is saved the first time."""
+        """How much of a durable sleep is left. The first call saves when it began."""
         codec = codec_of(float)
         if await self.restore(name, codec) is MISSING:
             began = self.begin(name)
@@ -217,7 +217,7 @@ class Steps:
         return seconds - (await self.age(name) or 0.0)
 
     async def signal(self, name: str, answer: Any, timeout: float | None) -> Any:
-        """What the outside world has said under *name*; suspends the run until it has, or until *timeout*."""
+        """The value signalled under *name*; suspends the run until there is one, or until *timeout*."""
         codec = codec_of(answer)
         step = f"signal/{name}"
         value = await self.restore(step, codec)
@@ -250,12 +250,14 @@ def _decoded(codec: Codec[Any], name: str, text: str) -> Any:
     try:
         return codec.decode(text)
     except Misfit as misfit:
-        # The first word under a name stays, so another attempt would hear the same.
+        # The first signal under a name is kept, so another attempt would read the same value.
         raise Reject(f"what was signalled under {name!r} is not a {misfit.kind}: {misfit}.") from None
 
 
 def group_of(name: str, failures: list[tuple[str, BaseException]]) -> BaseException:
-    """What a map raises once its siblings are done: an ending as it is, one error as it is, several as a group."""
+    """What a map raises when all its steps are over: an ending as it is, a single error as it
+    is, several as a group.
+    """
     for _, error in failures:
         if not isinstance(error, Exception):
             return error

@@ -1,4 +1,4 @@
-"""A run for a handler without async: the same words, no await."""
+"""A run for a synchronous handler: the same methods, without await."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ V = TypeVar("V")
 
 
 class SyncRun(Named):
-    """An attempt, for a handler without async; the same words, no await."""
+    """An attempt, for a synchronous handler: the same methods as Run, without await."""
 
     def __init__(self, steps: Steps, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(steps)
@@ -36,11 +36,11 @@ class SyncRun(Named):
         try:
             return asyncio.run_coroutine_threadsafe(self._watched(answer), self._loop).result()
         except concurrent.futures.CancelledError:
-            # As in an async handler: not an Exception, so that an *except Exception* lets it pass.
+            # As in an async handler: CancelledError is no Exception, so ``except Exception`` does not catch it.
             raise asyncio.CancelledError from None
 
     async def _watched(self, answer: Coroutine[Any, Any, T]) -> T:
-        """What *answer* gives; whoever stops the handler finds it, and stops it first."""
+        """The result of *answer*, registered so that a cancellation of the handler cancels it first."""
         task = asyncio.current_task()
         assert task is not None
         self._steps.awaited.add(task)
@@ -50,7 +50,7 @@ class SyncRun(Named):
             self._steps.awaited.discard(task)
 
     def step(self, name: str, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        """What *function* gives, done once: in a later attempt its checkpoint is given back instead."""
+        """The result of *function*, which runs once: a later attempt gets the value of its checkpoint instead."""
         steps = self._steps
         codec = codec_of(return_annotation(function))
         arguments = input_hash(args, kwargs)
@@ -58,8 +58,8 @@ class SyncRun(Named):
         if value is not MISSING:
             return cast(T, value)
         began = steps.begin(name)
-        # In the handler's own thread: a step that took one from the pool could wait for ever for handlers that
-        # wait for it.
+        # Run it in the handler's own thread: a step that took a thread from the pool could wait forever for
+        # handlers that wait for it.
         try:
             value = function(*args, **kwargs)
             return cast(T, self._wait(steps.keep(name, codec, value, arguments, began)))
@@ -69,8 +69,8 @@ class SyncRun(Named):
     def map(
         self, name: str, function: Callable[[V], T], values: Iterable[V], *, key: Callable[[V], object] | None = None
     ) -> list[T]:
-        """One step per value, in order, named ``name/key`` (or by position). When some fail, the others are
-        finished and saved first.
+        """One step per value, in order, named ``name/key`` (or by position). When some fail, the others
+        finish and are saved first.
         """
         answers: list[T] = []
         failures: list[tuple[str, BaseException]] = []
@@ -80,7 +80,7 @@ class SyncRun(Named):
                 answers.append(self.step(step, function, value))
             except LeaseLost:
                 raise
-            except Exception as error:  # noqa: BLE001 - told below, when the siblings are saved
+            except Exception as error:  # noqa: BLE001 - raised below, when the other steps are saved
                 failures.append((step, error))
         if failures:
             raise group_of(name, failures)
@@ -111,7 +111,7 @@ class SyncRun(Named):
         return cast(T, made[1])
 
     def call(self, name: str, request: Request[T]) -> T:
-        """What a provider answers to *request*, of whatever kind, done once and paid once."""
+        """The answer of a provider to *request*, of whatever kind, made once and paid once."""
         return self._wait(Run(self._steps).call(name, request))
 
     def ask(
@@ -126,7 +126,7 @@ class SyncRun(Named):
         reuse: bool = True,
         in_doubt: Literal["retry", "hold"] = "retry",
     ) -> T:
-        """What a model answers, as a value of *into*, done once and paid once."""
+        """The answer of a model as a value of *into*, made once and paid once."""
         asked = Run(self._steps).ask(
             name, chat, prompt, into=into, repairs=repairs, timeout=timeout, reuse=reuse, in_doubt=in_doubt
         )
@@ -135,7 +135,7 @@ class SyncRun(Named):
     def embed(
         self, name: str, embedder: Embedder, texts: Sequence[str], *, timeout: float = 60.0, reuse: bool = True
     ) -> list[list[float]]:
-        """One vector per text, done once and paid once, as ``ask`` does it."""
+        """One vector per text, made once and paid once, as with ``ask``."""
         return self._wait(Run(self._steps).embed(name, embedder, texts, timeout=timeout, reuse=reuse))
 
     def extract(
@@ -149,7 +149,9 @@ class SyncRun(Named):
         timeout: float = 100.0,
         reuse: bool = True,
     ) -> Extraction:
-        """What *file* says, done once and paid once; a file with the same *sha256* is not paid for again."""
+        """The text and structure of *file*, made once and paid once; a file with the same *sha256*
+        is not paid for again.
+        """
         run = Run(self._steps)
         return self._wait(run.extract(name, extractor, file, kind=kind, sha256=sha256, timeout=timeout, reuse=reuse))
 
@@ -163,16 +165,18 @@ class SyncRun(Named):
         timeout: float = 60.0,
         reuse: bool = False,
     ) -> Offers:
-        """Offers for *query*, done once; with *reuse*, an equal search that was answered before is not made again."""
+        """Offers for *query*, made once; with *reuse*, an equal search that was answered before is not sent again."""
         return self._wait(Run(self._steps).search(name, prices, query, limit=limit, timeout=timeout, reuse=reuse))
 
     def sleep(self, name: str, seconds: float) -> None:
-        """Sleep durably: the job gives up its place, and comes back when the time is over."""
+        """Sleep durably: the job leaves its worker and is queued again when the time is over."""
         left = self._wait(self._steps.nap(name, seconds))
         if left > LONGEST_NAP:
             raise Suspend(AttemptEnding.POSTPONED, delay=left, reason="sleeping")
         time.sleep(max(left, 0.0))
 
     def wait_for(self, signal: str, answer: type[T], *, timeout: float | None = None) -> T:
-        """What the outside world says under *signal* (see ``app.jobs.signal``); the job waits without a worker."""
+        """The value that is signalled under *signal* (see ``app.jobs.signal``); the job waits
+        without occupying a worker.
+        """
         return cast(T, self._wait(self._steps.signal(signal, answer, timeout)))

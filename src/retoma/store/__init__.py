@@ -1,1 +1,1 @@
-"""The engine's SQL, and the only room that has any: one module per noun, one function per named block."""
+"""The engine's SQL, and the only folder that has any: one module per noun, one function per named block."""

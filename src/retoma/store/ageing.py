@@ -1,4 +1,4 @@
-"""How tests let time pass, and see how far the work has come, as queries."""
+"""Queries for tests: move rows into the past, and count how much work is done."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SQL = load("retoma.store.queries", "ageing.sql")
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """Jobs that have ended, checkpoints that were saved, jobs that are left."""
+    """Ended jobs, saved checkpoints, and unfinished jobs."""
 
     ended: int
     saved: int
@@ -20,7 +20,7 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A job and the living worker that has it."""
+    """A job and the live worker that holds it."""
 
     job_id: int
     worker_id: int

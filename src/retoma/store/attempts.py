@@ -1,4 +1,4 @@
-"""How each claim of a job ended, as queries."""
+"""Queries about attempts: how each claim of a job ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who did what, as queries."""
+"""Queries about the audit: who did what."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ SQL = load("retoma.store.queries", "audit.sql")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """Something to be written down: who did what to what, from where and how it ended. *after* is how it stands then,
-    and what else may be known of it; never content or a secret.
+    """An entry for the audit: who did what to what, from where, and how it ended. *after* is the state afterwards and
+    other facts about it; never content or a secret.
     """
 
     who: str

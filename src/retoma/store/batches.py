@@ -1,4 +1,4 @@
-"""Batches, as queries."""
+"""Queries about batches."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ SQL = load("retoma.store.queries", "batches.sql")
 
 CHANNEL = "retoma_batches"
 LISTENING = 7_368_021_116
-"""The lock that is held, in shared mode, by whoever listens there."""
+"""The key of the advisory lock that every listener holds in shared mode."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewBatch:
-    """A batch to be."""
+    """A batch to be created."""
 
     name: str
     pipeline: str
@@ -40,7 +40,7 @@ class NewBatch:
 
 
 class Hold(NamedTuple):
-    """A batch under its lock."""
+    """A batch whose row is locked."""
 
     state: str
     was: str
@@ -56,7 +56,7 @@ class Hold(NamedTuple):
 
 
 class Filling(NamedTuple):
-    """An open batch, held by who fills it."""
+    """An open batch, locked by the transaction that fills it."""
 
     id: int
     queue: str
@@ -105,7 +105,7 @@ def seal(id: int, *, expected: int | None) -> Query[int]:
 
 
 def size(id: int) -> Query[tuple[int, int]]:
-    """How many jobs it has, and how many of them wait."""
+    """The number of its jobs, and how many of them wait."""
     return Query(SQL["size"], lambda jobs, waiting: (jobs, waiting), {"id": id})
 
 
@@ -114,7 +114,7 @@ def pause(id: int, *, reason: str, needed: Decimal | None = None, by: str | None
 
 
 def resume(id: int, *, epoch: int | None, max_resumes: int | None, by: str) -> Query[tuple[str, bool]]:
-    """(the state it was in, whether a live worker serves it), when this call moved it."""
+    """(the state it was in, whether a live worker serves it), when this call changed it."""
     params = {"id": id, "epoch": epoch, "max_resumes": max_resumes, "by": by}
     return Query(SQL["resume"], lambda _id, was, served, _hint: (was, served), params)
 
@@ -132,7 +132,7 @@ def cancel(id: int, *, reason: str, by: str | None = None) -> Query[int]:
 
 
 class Seen(NamedTuple):
-    """A job that a command on its batch looked at: whether it was changed, and whether that is all there is to do."""
+    """A job that a command on its batch visited: whether it was changed, and whether nothing is left to do for it."""
 
     id: int
     moved: bool
@@ -145,7 +145,7 @@ def _seen(id: int, moved: bool, settled: bool, *_: object) -> Seen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
-    """Which jobs of a batch a statement looks at: those behind a cursor, or those that are named."""
+    """Which jobs of a batch a statement visits: those after a cursor, or those that are named."""
 
     after: int = 0
     ids: Sequence[int] | None = None
@@ -299,7 +299,7 @@ def news(cursors: Mapping[BatchId, int], *, limit: int) -> Query[Event]:
 
 
 def hint(ids: Sequence[int]) -> Query[bool]:
-    """Whether somebody listens; then they are told of these batches, or of any when none are named."""
+    """Whether somebody listens; if so, notify about these batches, or about all when none are named."""
     return Query(SQL["hint"], bool, {"ids": ",".join(map(str, ids)), "listening": LISTENING})
 
 
@@ -316,7 +316,7 @@ def retire(older_than: float, *, limit: int = 100) -> Query[int]:
 
 
 def prune(*, limit: int = 1000) -> Query[tuple[int, str]]:
-    """What went: (id, "job", "event" or "batch")."""
+    """What was deleted: (id, "job", "event" or "batch")."""
     return Query(SQL["prune"], lambda id_, what: (id_, what), {"limit": limit})
 
 

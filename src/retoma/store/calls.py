@@ -1,4 +1,4 @@
-"""Calls and prices, as queries."""
+"""Queries about calls and prices."""
 
 from __future__ import annotations
 
@@ -17,31 +17,33 @@ SQL = load("retoma.store.queries", "calls.sql")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intent:
-    """A request that is about to be made."""
+    """A request that is about to be sent."""
 
     key: str
     provider: str
     model: str
     job_id: int | None
-    """None when no job asks."""
+    """None for a call outside a job."""
     fence: int | None
     step: str
     kind: str
     request: str
     reserved: Decimal
     reuse: bool
-    """Whether another job may have its answer, and this one another's."""
+    """Whether other jobs may reuse its answer, and it theirs."""
     patience: float
-    """Seconds for which those who ask the same wait for its answer."""
+    """Seconds for which equal requests wait for its answer."""
     kept: float = 0.0
-    """Seconds for which the result of what was handed in can be looked for."""
+    """Seconds for which the provider keeps the result of a submitted operation."""
     before: bool = True
-    """Whether this job may have asked the same before, in an earlier attempt or by a statement whose end is unknown."""
+    """Whether this job may have sent the request before: in an earlier attempt, or in a
+    statement with unknown outcome.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settled:
-    """An answer, as it is written down; each field is a column of the statement."""
+    """An answer as it is recorded; each field is a column of the statement."""
 
     id: int
     answer: str
@@ -70,7 +72,7 @@ class Paid(NamedTuple):
 
 
 class Unpriced(NamedTuple):
-    """A call that waits for a price, with what it used."""
+    """A call without a price, with its usage."""
 
     id: int
     provider: str
@@ -90,7 +92,7 @@ KINDS = (
     "audio_output",
     "unit",
 )
-"""What a price may be for; those that are not set cost what they are part of."""
+"""The kinds that can have a price; a kind without one costs as much as the kind that it is part of."""
 _ZERO = {"input": Decimal(0), "cached": Decimal(0), "output": Decimal(0), "unit": Decimal(0)}
 
 
@@ -121,8 +123,8 @@ def _answered(id: int | None, closed: str | None) -> tuple[int | None, str | Non
 
 
 def open(intents: Sequence[Intent], *, tenant: str, worker_id: int | None) -> Query[tuple[int, Opened]]:
-    """What becomes of each of *intents*, by its place among them (from 1); one whose job is another's does not come
-    back. Of two with the same key that may share an answer, and of two of one step, only one may be there.
+    """The outcome for each of *intents*, by its position (from 1). An intent has no row when another worker holds its
+    job. *intents* must not contain two with the same key that may share an answer, nor two of one step.
     """
     params = {
         "tenant": tenant,
@@ -159,13 +161,13 @@ def accept(id: int, operation: str) -> Query[int]:
 def rest(
     id: int, *, worker_id: int, status: int | None = None, error: str | None = None, text: str | None = None
 ) -> Query[int]:
-    """*error* is why its result was not found, *text* what came in its place."""
+    """*error* is why the poll failed, *text* the response body."""
     return Query(SQL["rest"], _id, {"id": id, "worker_id": worker_id, "status": status, "error": error, "text": text})
 
 
 def answer(settled: Sequence[Settled], *, limits: Sequence[str] = ()) -> Query[tuple[int | None, str | None]]:
-    """The ids of those that were written, and the names of *limits* whose breaker was closed by it. *settled* must come
-    in the order of ids: that is the order of the locks.
+    """The ids of the recorded answers, and the names of the *limits* whose breaker they closed. *settled* must be
+    sorted by id: that is the lock order.
     """
     params: dict[str, object] = {
         each.name: array([getattr(one, each.name) for one in settled]) for each in fields(Settled)
@@ -178,7 +180,7 @@ def unfit(ids: Sequence[int]) -> Query[int]:
 
 
 def fail(id: int, *, paid: bool | None, status: int | None, error: str, text: str | None = None) -> Query[int]:
-    """*text* is what came in place of an answer, for people."""
+    """*text* is the response body, for people."""
     return Query(SQL["fail"], _id, {"id": id, "paid": paid, "status": status, "error": error, "text": text})
 
 
@@ -272,13 +274,13 @@ def unpriced(*, after: int = 0, limit: int = 500) -> Query[Unpriced]:
 
 
 def reprice(costs: Sequence[tuple[int, Decimal, str]]) -> Query[Paid]:
-    """*costs* are calls, what they cost, and how that is known."""
+    """*costs* are rows of call, cost and cost basis."""
     ids, amounts, bases = zip(*costs, strict=True)
     return Query(SQL["reprice"], Paid, {"ids": list(ids), "costs": list(amounts), "bases": list(bases)})
 
 
 class Looked(NamedTuple):
-    """How far a look at old calls came, and how many of them went."""
+    """How far a scan of old calls came, and how many of them were deleted."""
 
     asked_at: datetime
     id: int

@@ -1,4 +1,4 @@
-"""What the steps of a job have produced, as queries."""
+"""Queries about checkpoints: what the steps of a job have returned."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _step_and_generation(step: str, generation: int) -> tuple[str, int]:
 
 
 def of(job_id: int, *, short: int = 65_536, together: int = 4_000_000) -> Query[Saved]:
-    """Values longer than *short* bytes, and those past the first *together* bytes of all, are left out."""
+    """The values longer than *short* bytes, and those past the first *together* bytes in total, are left out."""
     return Query(SQL["of"], Saved, {"job_id": job_id, "short": short, "together": together})
 
 
@@ -28,7 +28,7 @@ def value(job_id: int, step: str, generation: int) -> Query[str]:
 
 
 def save(worker_id: int, new: Sequence[NewCheckpoint]) -> Query[tuple[int, str]]:
-    """*new* must come in the order of their jobs' ids: that is the order of the locks."""
+    """*new* must be sorted by job id: that is the lock order."""
     params = {
         "worker_id": worker_id,
         "jobs": array([each.job_id for each in new]),

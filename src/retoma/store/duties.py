@@ -1,4 +1,4 @@
-"""The rounds that somebody must make, as queries."""
+"""Queries about the watchdog's periodic duties."""
 
 from __future__ import annotations
 
@@ -12,23 +12,25 @@ SQL = load("retoma.store.queries", "duties.sql")
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """What one look found to do."""
+    """What one check found to do."""
 
     rounds: list[str]
-    """Those that were taken for the asker."""
+    """The duties that this caller has acquired."""
     sweep: bool
-    """A lease is over, a wait, or what a call was awaited for."""
+    """Whether a lease, a wait in the queue or the wait for a call has expired."""
     fire: bool
     missing: bool
-    """Of the sessions of some worker none is left."""
+    """Whether some worker has no open session left."""
     workers: int
     next_lease: float | None
-    """Seconds until the first lease is over, if nobody beats for it until then."""
+    """Seconds until the first lease ends, unless a heartbeat renews it."""
     swept: bool
 
 
 def look(rounds: Mapping[str, float], *, every: float, taken_by: str) -> Query[Due]:
-    """*rounds* are those that the asker would make, with the seconds between two; *every* is that of the sweep."""
+    """*rounds* are the duties that the caller can do, with their intervals in seconds; *every* is the
+    interval of the sweep.
+    """
     params = {
         "names": list(rounds),
         "intervals": list(rounds.values()),

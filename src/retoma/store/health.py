@@ -1,4 +1,4 @@
-"""How the database is doing, as queries."""
+"""Queries about the health of the database."""
 
 from __future__ import annotations
 

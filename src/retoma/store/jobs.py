@@ -1,4 +1,4 @@
-"""The life of a job, as queries."""
+"""Queries about the life of a job."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from retoma.store.turns import Turns
 SQL = load("retoma.store.queries", "jobs.sql")
 
 MOST_CRASHES = 3
-"""A job that has taken its executor down this often is quarantined."""
+"""A job that has crashed its executor this often is quarantined."""
 
 ALONE_FROM = MOST_CRASHES - 1
-"""A job that was there this often when an executor died runs alone, so that the last crash leaves no doubt. The SQL
-says this number itself, as the index over those jobs does.
+"""A job that has been blamed for this many crashes runs alone, so that the last crash proves its cause. The SQL repeats
+this number, because the partial index over those jobs does.
 """
 
 MOST_OUTAGES = 20
-"""How often a job may be handed back at no cost because the database went away under it."""
+"""How often a job may be postponed at no cost because the database was unreachable."""
 
 
 class Order(TypedDict):
@@ -60,7 +60,7 @@ def enqueue(
     correlation_ids: Sequence[str | None] = (),
     notify: bool,
 ) -> Query[Receipt]:
-    """*correlation_ids* where each job has its own, instead of the order's."""
+    """*correlation_ids*: one per job, in place of the order's."""
     params = {
         **order,
         "inputs": array(inputs),
@@ -73,7 +73,7 @@ def enqueue(
 
 
 def enqueue_one(order: Order, input: str, key: str | None, *, notify: bool) -> Query[Receipt]:
-    """As *enqueue*, for one job in no lane."""
+    """As *enqueue*, for one job without a lane."""
     params = {**order, "input": input, "key": key, "notify": notify}
     return Query(SQL["enqueue_one"], _receipt, params)
 
@@ -90,7 +90,7 @@ def by_keys(order: Order, keys: Sequence[str]) -> Query[Receipt]:
 def claim(
     worker_id: int, queues: Sequence[str], pipelines: Sequence[str], *, limit: int, token: UUID, turns: Turns
 ) -> Query[Claim]:
-    """All but the jobs that must run alone."""
+    """Claims all jobs except those that must run alone."""
     return Query(
         SQL["claim"], Claim, _claiming(worker_id, queues, pipelines, limit, token, turns) | {"suspects": False}
     )
@@ -99,7 +99,7 @@ def claim(
 def claim_alone(
     worker_id: int, queues: Sequence[str], pipelines: Sequence[str], *, limit: int, token: UUID, turns: Turns
 ) -> Query[Claim]:
-    """Only jobs that must run alone."""
+    """Claims only jobs that must run alone."""
     params = _claiming(worker_id, queues, pipelines, limit, token, turns) | {"suspects": True}
     return Query(SQL["claim_alone"], Claim, params)
 
@@ -119,7 +119,7 @@ def _claiming(
 
 
 def follow(worker_id: int, *, limit: int, token: UUID, turns: Turns) -> Query[Claim]:
-    """The next jobs of the lines that *turns* follows."""
+    """Claims the next jobs of the lines that *turns* follows."""
     lines = turns.lines
     params = {
         "worker_id": worker_id,
@@ -145,12 +145,12 @@ def adopt(worker_id: int, token: UUID) -> Query[Claim]:
 
 
 def end(worker_id: int, endings: Sequence[Ended]) -> Query[tuple[int, str]]:
-    """*endings* must come in the order of their jobs' ids: that is the order of the locks."""
+    """*endings* must be sorted by job id: that is the lock order."""
     return Query(SQL["end"], _id_and_state, _said(worker_id, endings))
 
 
 def end_alone(worker_id: int, endings: Sequence[Ended]) -> Query[tuple[int, str]]:
-    """As *end*, when none of the jobs belongs to a batch or a lane."""
+    """As *end*, for jobs without a batch and without a lane."""
     return Query(SQL["end_alone"], _id_and_state, _said(worker_id, endings))
 
 
@@ -184,7 +184,7 @@ def ended(endings: Sequence[Ended]) -> Query[tuple[int, str]]:
 
 @dataclass(frozen=True, slots=True)
 class Blame:
-    """A job that its executor was working on when it went: how that counts, and the last step it began."""
+    """A job that was running when its executor ended: how that counts, and its last step."""
 
     id: int
     ending: AttemptEnding
@@ -226,7 +226,7 @@ def recover(*, limit: int = 20, taken_by: str | None = None) -> Query[Recovered]
 
 
 def _recovered(*columns: Any) -> Recovered:
-    return Recovered(*columns[:-1])  # the last one is that the queues were told
+    return Recovered(*columns[:-1])  # the last column only shows that the queues were notified
 
 
 def overdue(older_than: float, *, limit: int = 1000) -> Query[int]:

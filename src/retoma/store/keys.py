@@ -1,4 +1,4 @@
-"""Who may come in over HTTP, as queries."""
+"""Queries about API keys."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ SQL = load("retoma.store.queries", "keys.sql")
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """What is known of an API key; never its secret. *usable*: not revoked, and not expired. *ends_soon*: it expires
-    within two weeks.
+    """What is known of an API key; never its secret. *usable*: not revoked, and not expired. *ends_soon*: it
+    expires within two weeks.
     """
 
     id: str
@@ -32,8 +32,8 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Lock:
-    """What a presented key is held against; *rested* when it was last used more than a minute ago. *previous_hash* is
-    that of the secret before a rotation, as long as it still opens.
+    """What a presented key is compared with; *rested* when its last use was noted more than a minute ago.
+    *previous_hash* is the hash of the secret before a rotation, while it is still accepted.
     """
 
     secret_hash: bytes
@@ -44,7 +44,7 @@ class Lock:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """How many keys exist, and how many of them open."""
+    """How many keys exist, and how many of them are accepted."""
 
     existing: int
     usable: int

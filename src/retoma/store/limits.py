@@ -1,4 +1,4 @@
-"""What providers allow, as queries."""
+"""Queries about provider limits."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def take(
     horizon: float = 1.0,
     longest: float = 30.0,
 ) -> Query[Grant]:
-    """*names* go from the narrowest to the widest; the first that is limited counts. *places* is how many requests the
-    executor would like to have under way, and *busy* how many it has; *back* what it had left of a limit: its name,
-    requests and tokens. Where there is plenty, up to *spare* requests are given for later. A request may be given up
-    to *horizon* seconds ahead; nobody is sent away for more than *longest*.
+    """*names* go from the narrowest to the widest; the first one with a limit applies. *places* is how many requests
+    the executor wants in flight, and *busy* how many it has. *back* is what it returns of a limit: name, requests and
+    tokens. When plenty is left, up to *spare* requests are granted in advance. A request may be granted up to *horizon*
+    seconds ahead; no wait is longer than *longest* seconds.
     """
     params = {
         "names": list(names),
@@ -55,7 +55,7 @@ def give_back(name: str, *, requests: float, tokens: float) -> Query[str]:
 
 
 def sit(name: str, worker_id: int, *, taken: int) -> Query[str]:
-    """*taken* is all that the executor has under way, also when that is nothing."""
+    """*taken* is the total number of requests that the executor has in flight; it may be 0."""
     return Query(SQL["sit"], _name, {"name": name, "worker_id": worker_id, "taken": taken})
 
 
@@ -70,13 +70,15 @@ def cool(name: str, *, seconds: float, reason: str) -> Query[str]:
 def tell(
     name: str, *, good: bool, reason: str | None = None, age: float = 0.0, most: int = 5, pause: float = 5.0
 ) -> Query[str]:
-    """*age* is how many seconds ago the request was sent. The name comes back when this closed the breaker."""
+    """*age* is how many seconds ago the request was sent. Returns the name when this closed the breaker."""
     params = {"name": name, "good": good, "reason": reason, "age": age, "most": most, "pause": pause}
     return Query(SQL["tell"], _name, params)
 
 
 def wake(name: str, *, after: float = 0.0, at_once: int = 20, limit: int = 500) -> Query[int]:
-    """*at_once* are due at once, the others a hundred a second after them, *after* seconds from now on."""
+    """The first *at_once* jobs are due at once, the others a hundred a second after them, starting
+    *after* seconds from now.
+    """
     return Query(SQL["wake"], _id, {"name": name, "after": after, "at_once": at_once, "limit": limit})
 
 

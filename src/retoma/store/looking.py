@@ -1,4 +1,4 @@
-"""Jobs looked for by what is known of them, as queries."""
+"""Queries that search jobs by their properties."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from retoma.store.query import Query, load
 SQL = load("retoma.store.queries", "looking.sql")
 
 AT_MOST = 20_000
-"""How many rows one walk looks at."""
+"""How many rows one scan visits."""
 
-_MOST_KINDS = 1_000  # lanes and pipelines in which jobs wait; a step along the index each
+_MOST_KINDS = 1_000  # lanes and pipelines with waiting jobs; one index step each
 
 _OUTCOMES = {"failed", "review", "cancelled", "skipped"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filter:
-    """Which jobs; each counts only when it is given."""
+    """Which jobs; a filter that is None does not apply."""
 
     state: str | None = None
     pipeline: str | None = None
@@ -31,14 +31,14 @@ class Filter:
 
 
 class Walked(NamedTuple):
-    """What a walk found, the newest first, and where it ended when there may be more behind."""
+    """What a scan found, newest first, and where it stopped when there may be more."""
 
     ids: list[int]
     stopped: int | None
 
 
 class WalkedKind(NamedTuple):
-    """What was found to the end of the table, the newest first; not *whole* when too many jobs wait to be read."""
+    """What was found to the end of the table, newest first; not *whole* when too many jobs wait to be read."""
 
     ids: list[int]
     whole: bool
@@ -46,7 +46,7 @@ class WalkedKind(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """Which part of a list: before an id, so many, and how many rows may be looked at for them."""
+    """Which part of a list: before an id, how many, and how many rows may be visited for them."""
 
     before: int
     limit: int
@@ -54,7 +54,7 @@ class Span:
 
 
 def walk_for(wanted: Filter, span: Span) -> Query[Walked]:
-    """By the index that knows most of what is *wanted*."""
+    """Scans the most selective index for what is *wanted*."""
     if wanted.key is not None:
         return walk_key(wanted, span)
     if wanted.batch_id is not None:
@@ -73,12 +73,12 @@ def walk(wanted: Filter, span: Span) -> Query[Walked]:
 
 
 def walk_kind(wanted: Filter, span: Span) -> Query[WalkedKind]:
-    """To the end, for what a walk did not find near."""
+    """Searches to the end of the table, for jobs that a bounded scan did not reach."""
     return Query(SQL["walk_kind"], WalkedKind, _params(wanted, span) | {"kinds": _MOST_KINDS})
 
 
 def knows_kind(wanted: Filter) -> bool:
-    """Whether *walk_kind* can look for it."""
+    """Whether *walk_kind* supports this filter."""
     return wanted.key is None and wanted.batch_id is None and wanted.state in (None, "queued", "completed")
 
 

@@ -1,4 +1,4 @@
-"""Commands on large batches, as queries."""
+"""Queries about operations: commands on large batches."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SQL = load("retoma.store.queries", "operations.sql")
 
 
 class Taken(NamedTuple):
-    """An operation of which the next piece is ours, and the state of its batch."""
+    """An operation whose next piece this transaction has acquired, and the state of its batch."""
 
     id: int
     batch_id: int

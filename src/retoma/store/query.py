@@ -1,4 +1,4 @@
-"""A query is a value: its text, its parameters, and what a row becomes."""
+"""A query is a value: its SQL, its parameters, and the type of its rows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PARAMETER = re.compile(r"%\(([a-z_0-9]+)\)s")
 
 @dataclass(frozen=True, slots=True)
 class Query(Generic[T]):
-    """What to ask, with which parameters, and what a row becomes (called with the columns by position)."""
+    """The SQL, the parameters, and the constructor of a row (called with the columns by position)."""
 
     sql: str
     row: Callable[..., T]
@@ -26,12 +26,12 @@ class Query(Generic[T]):
 
 
 Command = Generator[Query[Any], list[Any], T]
-"""What takes several queries: it yields each one, is sent its rows, and returns what came of it."""
+"""A command of several queries: it yields each one, receives its rows, and returns the result."""
 
 
 def load(package: str, file: str) -> dict[str, str]:
-    """The named blocks of an .sql file that lives in *package*, by name; ``-- include: name`` stands for a block of
-    the file shared.sql beside it.
+    """The named blocks of an .sql file in *package*, by name; ``-- include: name`` is replaced by that block of
+    shared.sql in the same package.
     """
     return {name: _whole(package, body) for name, body in _blocks(package, file)}
 
@@ -52,16 +52,16 @@ def _blocks(package: str, file: str) -> list[tuple[str, str]]:
 
 
 class Array(str):
-    """PostgreSQL's own text for an array, and the *values* themselves for a driver that wants to write it."""
+    """PostgreSQL's text form of an array, and the *values* themselves for a driver that writes its own form."""
 
     __slots__ = ("values",)
     values: Sequence[object]
 
 
 def array(values: Sequence[object]) -> Array:
-    """PostgreSQL's own text for an array of numbers, truths, times or texts.
+    """PostgreSQL's text form of an array of numbers, booleans, times or texts.
 
-    The driver looks at each element of a list; on the way of every job that is the largest single cost.
+    The driver would inspect each element of a list; that would be the largest single cost of every job.
     """
     text = Array("{" + ",".join(["NULL" if each is None else _quoted(each) for each in values]) + "}")
     text.values = values
@@ -76,7 +76,7 @@ def _quoted(value: object) -> str:
 
 @cache
 def numbered(sql: str) -> tuple[str, tuple[str, ...]]:
-    """The same text with ``$1, $2, …`` and the parameters' names in that order."""
+    """The same SQL with ``$1, $2, …``, and the parameters' names in that order."""
     names: list[str] = []
 
     def number(match: re.Match[str]) -> str:

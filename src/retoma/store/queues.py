@@ -1,4 +1,4 @@
-"""Where jobs wait, and the lines inside a queue, as queries."""
+"""Queries about queues and the lanes inside them."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _page(last: int | None, id: int | None) -> tuple[int | None, int | None]:
 
 
 Page = tuple[int | None, int | None]
-"""The last lane of the page that was looked at, and one that was found; None when there is none."""
+"""The last lane of the page that was read, and a lane that was found; None when there is none."""
 
 
 def any_lane() -> Query[bool]:
@@ -71,7 +71,7 @@ def idle_lanes(*, after: int, limit: int) -> Query[Page]:
 
 
 def rest_lanes(ids: Sequence[int]) -> Query[int]:
-    """Only in the transaction in which they were found idle."""
+    """Run this only in the transaction that found the lanes idle."""
     return Query(SQL["rest_lanes"], int, {"ids": list(ids)})
 
 
@@ -84,5 +84,5 @@ def empty_lanes(*, after: int, limit: int) -> Query[Page]:
 
 
 def remove_lanes(ids: Sequence[int]) -> Query[int]:
-    """Only in the transaction in which they were found empty."""
+    """Run this only in the transaction that found the lanes empty."""
     return Query(SQL["remove_lanes"], int, {"ids": list(ids)})

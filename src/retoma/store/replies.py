@@ -1,4 +1,4 @@
-"""What was answered to requests that may be repeated, as queries."""
+"""Queries about stored replies to idempotent requests."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SQL = load("retoma.store.queries", "replies.sql")
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One that may be repeated: who asks, where, and under which key."""
+    """An idempotent request: the caller, the route, and the key."""
 
     principal: str
     route: str
@@ -20,7 +20,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What was answered, and the hash of what had been asked; *headers* are JSON."""
+    """The stored reply, and the hash of its request; *headers* are JSON."""
 
     request_hash: str
     status: int

@@ -1,4 +1,4 @@
-"""Who may do what in the database, as queries; and what each role needs, as the file beside this one says it."""
+"""Queries about database privileges; and the privileges that each role needs, from the file beside this one."""
 
 from __future__ import annotations
 
@@ -16,39 +16,39 @@ SQL = load("retoma.store.queries", "roles.sql")
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A database, and who we are in it."""
+    """A database, and the account that is connected to it."""
 
     name: str
     owner: str
     account: str
     superuser: bool
     open_to_all: bool
-    """Whether everybody has rights on the database that nobody gave them by name."""
+    """Whether PUBLIC has privileges on the database."""
     open_schema: bool
-    """Whether everybody may create in the schema public, as before PostgreSQL 15."""
+    """Whether PUBLIC may create objects in the schema public, as before PostgreSQL 15."""
     lacks_vector: bool
     note: str | None
-    """What is written beside the schema."""
+    """The comment on the schema."""
     enters: bool
-    """Whether we may use the schema."""
+    """Whether the account may use the schema."""
     owns: bool
-    """Whether all tables of ours are this account's."""
+    """Whether the account owns all our tables."""
 
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """A role that is there."""
+    """An existing role."""
 
     name: str
     beyond: list[str]
-    """What it may do that no grant in this database says."""
+    """Privileges that come from no grant in this database."""
     connects: bool
     creates: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Object:
-    """Something that has an owner."""
+    """A database object with an owner."""
 
     kind: str
     identity: str
@@ -75,7 +75,7 @@ class Relation:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What an account may do with one of them: with the whole, and with single columns ('update state')."""
+    """An account's privileges on one relation: on the whole, and on single columns ('update state')."""
 
     name: str
     whole: list[str]
@@ -91,7 +91,7 @@ def named(names: Iterable[str]) -> Query[Role]:
 
 
 def objects(schemas: Iterable[str] | None) -> Query[Object]:
-    """What is in *schemas*; None stands for all but those of PostgreSQL itself."""
+    """What is in *schemas*; None means all except those of PostgreSQL itself."""
     return Query(SQL["objects"], Object, {"schemas": None if schemas is None else list(schemas)})
 
 
@@ -105,7 +105,7 @@ def held() -> Query[Held]:
 
 @cache
 def grants(package: str = "retoma.store.migrations") -> Mapping[str, Mapping[str, str]]:
-    """What each role may do, by table, view or sequence and then by role, as the file in *package* says."""
+    """The privileges of each role, by relation and then by role, from the file in *package*."""
     file = resources.files(package).joinpath("grants.toml")
     text = file.read_text(encoding="utf-8") if file.is_file() else ""
     said: dict[str, dict[str, str]] = tomllib.loads(text)

@@ -1,4 +1,4 @@
-"""Jobs that come back by the clock, as queries."""
+"""Queries about schedules."""
 
 from __future__ import annotations
 

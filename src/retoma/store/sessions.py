@@ -1,4 +1,4 @@
-"""Who signed in with a browser, as queries."""
+"""Queries about browser sessions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SQL = load("retoma.store.queries", "sessions.sql")
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """What is known of a session; never its secret. *usable*: not ended, not expired, and its key opens."""
+    """What is known of a session; never its secret. *usable*: not ended, not expired, and its key is accepted."""
 
     id: str
     opened_by: str
@@ -31,7 +31,9 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class NewSession:
-    """A session to be: opened with a key, with the key of the environment, or with the token of a keyless server."""
+    """A session to be created: with an API key, with the key of the environment, or with the
+    token of a keyless server.
+    """
 
     id: str
     secret_hash: bytes
@@ -46,7 +48,7 @@ class NewSession:
 
 @dataclass(frozen=True, slots=True)
 class Lock:
-    """What a presented session is held against; *rested* when it was last seen more than a minute ago."""
+    """What a presented session is compared with; *rested* when it was last seen more than a minute ago."""
 
     secret_hash: bytes
     opened_by: str

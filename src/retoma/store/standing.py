@@ -1,4 +1,4 @@
-"""How things stand, for the audit, as queries."""
+"""Queries for the audit: the current state of a thing."""
 
 from __future__ import annotations
 
@@ -51,4 +51,4 @@ KINDS: Mapping[str, Callable[[str], Query[str]]] = {
     "key": key,
     "session": session,
 }
-"""The kinds of things of which that is known, beside those of extensions; of others only what was asked of them."""
+"""The kinds whose state can be read, beside those of extensions; for others only the request is known."""

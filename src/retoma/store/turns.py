@@ -1,4 +1,4 @@
-"""Whose turn it is: what one who claims remembers from one claim to the next."""
+"""Fair turns between queues and lanes: what a claimer remembers from one claim to the next."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from retoma.model.job import Claim
 
 
 class Turns:
-    """For each queue, the lane served last and how many turns it has had, counted by its weight.
+    """For each queue, the lane served last and how many turns it has had, divided by its weight.
 
-    Of two queues with something to give, the one that has had fewer turns is next. One that had nothing to give for a
-    while does not get its missed turns back: it begins where the others are.
+    Of two queues with ready jobs, the one with fewer turns is next. A queue that was empty for a while does not get its
+    missed turns back: it starts level with the others.
     """
 
     def __init__(self, after: Mapping[str, int] | None = None) -> None:
         self.cut = False
-        """Whether the last claim found nothing, and did not look at every lane."""
+        """Whether the last claim found nothing, and did not visit every lane."""
         self._after = dict(after or {})
         self._turned: dict[str, float] = {}
         self._least = 0.0
@@ -30,16 +30,16 @@ class Turns:
         return max(self._turned.get(queue, 0.0), self._least)
 
     def begin(self) -> None:
-        """A new look, which may take several claims to go once around."""
+        """Start a new scan; it may take several claims to go once around."""
         self._around.clear()
 
     @property
     def lines(self) -> list[Claim]:
-        """The last job that was taken of each line (lane, pipeline and priority) that can be followed."""
+        """The last claimed job of each line (lane, pipeline and priority) that can be followed."""
         return list(self._lines.values())
 
     def heard(self, rows: Sequence[Claim]) -> list[Claim]:
-        """What the *rows* of a claim say about the next one; the jobs among them."""
+        """Record what the *rows* of a claim say about the next one, and return the jobs among them."""
         if not rows:
             self.cut = False
             return []
@@ -52,14 +52,14 @@ class Turns:
             return []
         self.cut = False
         if len({(each.queue, each.lane_id) for each in rows}) == rows[0].lines:
-            # Every line that had something to give is among them.
+            # The rows include every line that had ready jobs.
             self._lines.clear()
             self._leave_off(rows)
         self._turn(rows)
         return list(rows)
 
     def followed(self, rows: Sequence[Claim]) -> list[Claim]:
-        """What the *rows* of those who followed say about the next."""
+        """Record what the *rows* of a following claim say about the next one."""
         self._leave_off(rows)
         self._turn(rows)
         return list(rows)

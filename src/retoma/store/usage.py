@@ -1,4 +1,4 @@
-"""What callers over HTTP use of what they are allowed, as queries."""
+"""Queries about the quotas of HTTP callers."""
 
 from __future__ import annotations
 

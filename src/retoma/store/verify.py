@@ -1,4 +1,4 @@
-"""Every invariant, as queries."""
+"""Queries that check every invariant."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SQL = load("retoma.store.queries", "verify.sql")
 
 
 class Kept(NamedTuple):
-    """A checkpoint and the checksum it was saved with."""
+    """A checkpoint, and the checksum it was saved with."""
 
     job_id: int
     step: str

@@ -1,4 +1,4 @@
-"""Who works, as queries."""
+"""Queries about workers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SQL = load("retoma.store.queries", "workers.sql")
 
 @dataclass(slots=True)
 class Pulse:
-    """What one heartbeat says of one executor; the figures are totals since it started."""
+    """What one heartbeat reports for one executor; the counters are totals since its start."""
 
     id: int
     pid: int = 0
@@ -42,7 +42,7 @@ def hello(
     hint: int | None = None,
     where: ProcessIdentity | None = None,
 ) -> Query[int]:
-    """*hint* is the key of the lock that the sessions of its worker hold."""
+    """*hint* is the key of the advisory lock that the sessions of its worker hold."""
     found = where or ProcessIdentity()
     params = {
         "label": label,
@@ -76,7 +76,7 @@ def heartbeat(pulses: Sequence[Pulse]) -> Query[int]:
 
 
 class CalledOff(NamedTuple):
-    """A job that a worker must let go of."""
+    """A job that a worker must drop."""
 
     id: int
     worker_id: int
@@ -85,7 +85,7 @@ class CalledOff(NamedTuple):
 
 
 def called_off(ids: Sequence[int], believed: Sequence[tuple[int, int, int]] = ()) -> Query[CalledOff]:
-    """*believed* is what the workers run, as far as they know: rows of (job, worker, fence)."""
+    """*believed* is what the workers themselves say they run: rows of (job, worker, fence)."""
     params = {
         "ids": list(ids),
         "jobs": [job for job, _, _ in believed],
@@ -110,7 +110,7 @@ def stopping(ids: Sequence[int]) -> Query[int]:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """A worker of whose sessions none is left. *gone* when it may be given up without looking for its process."""
+    """A worker without any open session. *gone* when it may be given up without looking for its process."""
 
     id: int
     where: ProcessIdentity
@@ -119,7 +119,7 @@ class Missing:
 
 
 def missing(*, absent: float = 3.0) -> Query[Missing]:
-    """*absent* is for how many seconds one must have been missed before another machine gives it up."""
+    """*absent* is for how many seconds a worker must have been missing before another machine gives it up."""
 
     def row(
         id: int,
@@ -150,7 +150,7 @@ def all(
 
 
 def metrics(worker: str | int) -> Query[Metrics]:
-    """Of all executors that carry a label, or of the one that has a number."""
+    """The totals of all executors with a label, or of the one with a number."""
     label, id = (None, worker) if isinstance(worker, int) else (worker, None)
     return Query(SQL["metrics"], Metrics, {"label": label, "id": id})
 

@@ -1,4 +1,4 @@
-"""The front door without `await`."""
+"""The public API without `await`."""
 
 from retoma.sync.retoma import Retoma
 

@@ -1,4 +1,4 @@
-"""Calls to providers: what was asked and answered, what it cost, what is allowed."""
+"""Provider calls of an app: requests, answers, costs, prices and limits."""
 
 # Made by tools/sync.py from app/calls.py; change that one.
 
@@ -23,7 +23,7 @@ _BY = ("provider", "model", "day", "pipeline", "step", "batch", "job")
 
 
 class Calls:
-    """Calls to providers: what was asked and answered, what it cost, what is allowed."""
+    """Provider calls of an app: requests, answers, costs, prices and limits."""
 
     def __init__(self, run: Runner) -> None:
         self._run = run
@@ -38,12 +38,12 @@ class Calls:
         before: int | None = None,
         limit: int = 50,
     ) -> list[Call]:
-        """Requests to providers, newest first, *before* an id for the next page."""
+        """Provider calls, newest first, *before* an id for the next page."""
         query = calls.page(job_id=job, batch_id=batch, state=state, provider=provider, before=before, limit=limit)
         return self._run.ask(only(query))
 
     def get(self, id: CallId) -> Call:
-        """One request to a provider, with the answer as it came."""
+        """One provider call, with its raw answer."""
         rows = self._run.ask(only(calls.one(id))) if validation.is_id(id) else []
         if not rows:
             raise NotFound(f"There is no call {id}.", next="'retoma calls list' shows what is there.")
@@ -58,20 +58,20 @@ class Calls:
         after: tuple[Decimal, str] | None = None,
         limit: int | None = None,
     ) -> list[Spend]:
-        """What was paid, by provider, model, day, pipeline, step, batch or job; useful, paid again, in doubt and
-        unknown told apart. The dearest first, days the newest; *after* is what was paid under the last name that was
-        seen (0 for days), and that name.
+        """What was paid, by provider, model, day, pipeline, step, batch or job, split into useful, paid again, in
+        doubt and unknown. Most expensive first, days newest first; *after* is the amount (0 for days) and the
+        name of the last row seen.
         """
         if by not in _BY:
             raise ConfigurationError(f"Spend cannot be told by {by!r}.", next=f"By {', '.join(_BY)}.")
         return self._run.ask(only(calls.spend(by, batch_id=batch, since=since, after=after, limit=limit)))
 
     def prices(self) -> list[Price]:
-        """What models cost today, as far as it was needed or set."""
+        """The prices of today, for the models that were used or set."""
         return self._run.ask(only(calls.prices()))
 
     def tariff(self, provider: str, model: str) -> Tariff:
-        """How the usage of a model is priced today: by the table of prices, else by what is publicly known."""
+        """How the usage of a model is priced today: by the table of prices, else by published prices."""
         asked = (provider, model)
         return tariff_of(*asked, [each for each in self.prices() if (each.provider, each.model) == asked])
 
@@ -85,15 +85,15 @@ class Calls:
         conn: object = None,
         **kinds: Unpack[Kinds],
     ) -> Price:
-        """What a model costs from a day on (today): *input*, *cached*, *cache_write*, *cache_write_1h*, *output*,
-        *reasoning*, *audio_input* and *audio_output* per million tokens, and per *unit*. A kind that is not said costs
-        what the kind costs that it is part of. *tier* is a service tier with a price of its own, such as "batch".
+        """Set what a model costs from a day on (today): *input*, *cached*, *cache_write*, *cache_write_1h*, *output*,
+        *reasoning*, *audio_input* and *audio_output* per million tokens, and per *unit*. A kind that is left out costs
+        as much as the kind that it is part of. *tier* is a service tier with a price of its own, such as "batch".
         """
         return self._run.ask(price_commands.set_price(provider, model, tier, since, kinds), conn)
 
     def reprice(self, *, after: int = 0, pieces: int | None = None) -> Repriced:
-        """Give calls whose cost is unknown the cost that is known by now, in short transactions: all of them, or so
-        many *pieces* of 500, from the call *after* on.
+        """Price the calls whose cost is unknown, where a price is known by now, in short transactions: all of them, or
+        that many *pieces* of 500, from the call *after* on.
         """
         done = Repriced(after=after)
         while done.after is not None and (pieces is None or pieces > 0):
@@ -103,7 +103,7 @@ class Calls:
         return done
 
     def limits(self) -> list[Limit]:
-        """What providers allow, and how that stands."""
+        """The limits of providers, and their current state."""
         return self._run.ask(only(limits.all()))
 
     def set_limit(
@@ -115,8 +115,8 @@ class Calls:
         at_once: int | None = None,
         conn: object = None,
     ) -> Limit:
-        """What a provider allows in a minute, and at once, over all workers; None is no limit. *name* is
-        "provider/model".
+        """Set what a provider allows in a minute, and at once, over all workers; None means no limit.
+        *name* is "provider/model".
         """
         validation.text("limit's name", name)
         for what, number in (("requests", requests), ("tokens", tokens), ("at_once", at_once)):
@@ -125,7 +125,7 @@ class Calls:
                     f"{what} must be at least 1, and is {number}.", next="Leave it out for no limit."
                 )
         self._run.ask(only(limits.put(name, requests=requests, tokens=tokens, at_once=at_once)), conn)
-        # Whatever kept requests back is over, also for those who sleep for it.
+        # Setting a limit also resets its pauses, so wake the jobs that sleep for it.
         self._run.ask(only(limits.wake(name, limit=10_000)), conn)
         rows = self._run.ask(only(limits.all()), conn)
         return next(each for each in rows if each.name == name)

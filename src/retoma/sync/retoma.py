@@ -1,4 +1,4 @@
-"""Retoma without await: the same door, the same words, for programs that are not async."""
+"""Retoma without await: the same class and the same names, for synchronous programs."""
 
 from __future__ import annotations
 
@@ -45,7 +45,9 @@ Out = TypeVar("Out")
 
 
 class Retoma:
-    """An app for programs without async: ``with app:``. It queues, looks and asks; workers are async and apart."""
+    """An app for synchronous programs: ``with app:``. It enqueues, reads and acts; workers are
+    async and run elsewhere.
+    """
 
     def __init__(
         self,
@@ -80,13 +82,13 @@ class Retoma:
 
     @property
     def settings(self) -> Settings:
-        """What can be set from outside."""
+        """The settings of the app."""
         return self.registry.settings
 
-    # — coming and going —
+    # — opening and closing —
 
     def open(self, *, upgrade: bool | None = None) -> Self:
-        """Connect. The embedded database is brought to the right schema by itself; another only when asked."""
+        """Connect. The schema of the embedded database is upgraded automatically; that of another only on request."""
         self._openings += 1
         if self._database is not None:
             return self
@@ -104,7 +106,7 @@ class Retoma:
         return self
 
     def close(self) -> None:
-        """Let go of the database, once for each time it was opened."""
+        """Close the database; each ``open`` needs one ``close``."""
         self._openings -= 1
         if self._openings > 0:
             return
@@ -126,7 +128,7 @@ class Retoma:
         self.close()
 
     def provider(self, protocol: type[T] | Callable[..., T]) -> T:
-        """What provides *protocol* to the pipelines, such as ``app.provider(Chat)``."""
+        """The provider of *protocol* for the pipelines, such as ``app.provider(Chat)``."""
         return self.registry.provider(protocol)
 
     def provides(self, protocol: type) -> bool:
@@ -141,16 +143,16 @@ class Retoma:
         return self._database
 
     def fetch(self, query: Query[T], *, conn: object = None) -> list[T]:
-        """The rows of a query; for products that have tables of their own. With *conn*, in the caller's transaction."""
+        """The rows of a query, for products with tables of their own. With *conn*, in the caller's transaction."""
         return self.database.all(query) if conn is None else run_on_sync(conn, only(query))
 
     @contextmanager
     def transaction(self) -> Iterator[psycopg.Connection[Any]]:
-        """A connection with a transaction around the block; pass it on as ``conn=``."""
+        """A connection in a transaction for the block; pass it on as ``conn=``."""
         with self.database.transaction() as connection:
             yield connection
 
-    # — queueing —
+    # — enqueueing —
 
     def enqueue(
         self,
@@ -161,7 +163,7 @@ class Retoma:
         conn: object = None,
         **options: Unpack[Enqueueing],
     ) -> Receipt:
-        """Queue one job, on the caller's own *conn* if there is one; the same *key* gives the same job back."""
+        """Enqueue one job, on the caller's own *conn* if there is one; the same *key* returns the same job."""
         hint = self._hint if conn is None else always
         return self._run.ask(job_commands.enqueue_one(pipeline, input, key, options, notify=hint), conn)
 
@@ -174,7 +176,7 @@ class Retoma:
         conn: object = None,
         **options: Unpack[Enqueueing],
     ) -> list[Receipt]:
-        """Queue one job per input, all or none."""
+        """Enqueue one job per input, all or none."""
         hint = self._hint if conn is None else always
         command = job_commands.enqueue(pipeline, inputs, keys_of(key), options, notify=hint)
         return self._run.transact(command, conn)
@@ -189,14 +191,14 @@ class Retoma:
         conn: object = None,
         **options: Unpack[Batching],
     ) -> Batch:
-        """Queue one job per input and follow them as one; all of it is there, or nothing. *key* names each input."""
+        """Enqueue one job per input as one batch, all or nothing. *key* names each input."""
         command = batch_commands.create(pipeline, inputs, keys_of(key), name, batch_commands.options_of(options))
         return self._run.transact(command, conn)
 
     def _hint(self, queue: str) -> bool:
         if self.registry.hint_due(queue):
             return True
-        # Too soon after the last hint: one more follows, for whoever went back to sleep in between.
+        # It is too soon after the last hint: send one more later, for workers that went idle in between.
         if queue not in self._late_hints:
             self._hint_later(queue)
         return False
@@ -209,10 +211,10 @@ class Retoma:
 
     def _hint_now(self, queue: str) -> None:
         if self._openings > 0 and not self.registry.hint_due(queue):
-            self._hint_later(queue)  # a job carried one meanwhile, and others may have come after it
+            self._hint_later(queue)  # a job carried a hint meanwhile, and others may have followed it
             return
         self._late_hints.pop(queue, None)
         try:
             self.fetch(queues.hint(queue))
         except (*LOST, DatabaseUnreachable, ConfigurationError):
-            return  # closed meanwhile, or unreachable: workers look by themselves
+            return  # closed meanwhile, or unreachable: workers also poll

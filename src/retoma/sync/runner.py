@@ -1,4 +1,4 @@
-"""Puts commands to the open database of an app without ``await``, or to a connection of the caller's own."""
+"""Runs commands on the open database of an app without ``await``, or on a connection of the caller's own."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class Runner:
         self.settings = settings
 
     def ask(self, command: Command[T], conn: object = None) -> T:
-        """What *command* returns; each of its queries by itself, or in the transaction of *conn*."""
+        """The result of *command*; each query commits by itself, or all run in the transaction of *conn*."""
         if conn is not None:
             return run_on_sync(conn, command)
         with self._database().connection() as connection:
             return run_on_sync(connection, command)
 
     def transact(self, command: Command[T], conn: object = None) -> T:
-        """The same, all or none."""
+        """The same in one transaction."""
         if conn is not None:
             return run_whole_on_sync(conn, command)
         with self._database().transaction() as connection:
@@ -51,11 +51,11 @@ class Runner:
         return notify.echo(self._database().url, self.settings)
 
     def carry_out(self, operation: int) -> Iterator[Operation]:
-        """An operation on a large batch, worked through piece by piece."""
+        """Carry out an operation on a large batch, piece by piece."""
         yield from operation_runner.carry_out_sync(self._database(), operation)
 
     def carry_later(self, operation: int | None) -> None:
-        """While nobody waits for it here, workers and servers go on with it."""
+        """Workers and servers carry it out in the background."""
 
     def carry_on(self) -> None:
-        """Operations that others have left half done are gone on with by workers and servers."""
+        """Workers and servers continue unfinished operations."""

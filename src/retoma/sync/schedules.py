@@ -1,4 +1,4 @@
-"""Schedules of an app: jobs that come back by the clock."""
+"""Schedules of an app: jobs that are enqueued by the clock."""
 
 # Made by tools/sync.py from app/schedules.py; change that one.
 
@@ -18,17 +18,17 @@ I = TypeVar("I")
 
 
 class Schedules:
-    """Schedules of an app: jobs that come back by the clock."""
+    """Schedules of an app: jobs that are enqueued by the clock."""
 
     def __init__(self, run: Runner) -> None:
         self._run = run
 
     def put(self, pipeline: Pipeline[I, Any], input: I, *, name: str, cron: str, zone: str = "UTC") -> Schedule:
-        """Queue a job whenever *cron* comes, on the clocks of *zone*; the same *name* changes it."""
+        """Enqueue a job at each time of *cron*, on the clocks of *zone*; the same *name* changes the schedule."""
         return self._run.ask(schedule_commands.put(pipeline, name, cron, input, zone=zone))
 
     def change(self, name: str, *, cron: str | None = None, zone: str | None = None, conn: object = None) -> Schedule:
-        """Let a schedule come at another time."""
+        """Change the time of a schedule."""
         return self._run.ask(schedule_commands.change(name, cron=cron, zone=zone), conn)
 
     def all(self) -> list[Schedule]:
@@ -36,17 +36,17 @@ class Schedules:
         return self._run.fetch(schedules.all())
 
     def run(self, name: str, *, conn: object = None) -> int:
-        """Queue a schedule's job now; its clock goes on as it was. The job's id."""
+        """Enqueue a schedule's job now and return its id; the next regular time stays."""
         return self._run.ask(schedule_commands.run_now(name), conn)
 
     def pause(self, name: str, *, conn: object = None) -> None:
-        """Let a schedule rest."""
+        """Pause a schedule."""
         self._run.ask(schedule_commands.pause(name), conn)
 
     def resume(self, name: str, *, conn: object = None) -> Schedule:
-        """Let a schedule go on, from the next time that comes."""
+        """Resume a schedule from its next regular time."""
         return self._run.ask(schedule_commands.resume(name), conn)
 
     def remove(self, name: str, *, conn: object = None) -> None:
-        """Forget a schedule; jobs it queued stay."""
+        """Delete a schedule; the jobs that it enqueued stay."""
         self._run.ask(schedule_commands.remove(name), conn)

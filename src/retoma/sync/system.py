@@ -1,4 +1,4 @@
-"""The database of an app: how it is doing, whether its tables are sound, what is removed when its time is over."""
+"""The database of an app: its health, the integrity of its tables, and the deletion of old rows."""
 
 # Made by tools/sync.py from app/system.py; change that one.
 
@@ -23,19 +23,19 @@ from retoma.sync.runner import Runner
 
 
 class System:
-    """The database of an app: how it is doing, whether its tables are sound, what is removed when its time is over."""
+    """The database of an app: its health, the integrity of its tables, and the deletion of old rows."""
 
     def __init__(self, run: Runner) -> None:
         self._run = run
 
     def health(self) -> Health:
-        """How the database is doing: what can make a queue slow or unsafe, and who works."""
+        """The health of the database: what can make a queue slow or unsafe, and the workers."""
         found = (self._run.fetch(health.look()))[0]
         return replace(found, echo_seconds=self._run.echo())
 
     def verify(self, *, sweep_seconds: float = 5.0, quick: bool = False) -> list[Breach]:
-        """Recompute every invariant from the tables: what does not hold. Nothing, when all is well. *quick* looks only
-        at what lives: what runs, and the batches that have not ended.
+        """Recompute every invariant from the tables and return the violations; an empty list means that all is well.
+        *quick* checks only running jobs and unfinished batches.
         """
         pieces = self.verify_pieces(sweep_seconds=sweep_seconds, quick=quick)
         return [each for piece in pieces for each in piece.found]
@@ -43,7 +43,7 @@ class System:
     def verify_pieces(
         self, *, after: str = "", sweep_seconds: float = 5.0, quick: bool = False
     ) -> Iterator[verification.Verified]:
-        """The same a bounded piece at a time, each with what it found and from where to go on: *after*."""
+        """The same in bounded pieces, each with its violations and the start of the next piece: *after*."""
         how = verification.How(sweep_seconds=sweep_seconds, quick=quick)
         following: str | None = after
         while following is not None:
@@ -52,8 +52,8 @@ class System:
             following = piece.next
 
     def prune(self, older_than: timedelta | None = None) -> int:
-        """Remove jobs, batches and calls that are older than *older_than* (the retention setting); how many went. A
-        kind that fails holds up no other, and is raised at the end.
+        """Delete jobs, batches and calls older than *older_than* (the retention setting), and return how many. A
+        failure in one kind does not stop the others, and is raised at the end.
         """
         keep = timedelta(days=self._run.settings.retention_days)
         seconds = pruning.seconds_of(keep if older_than is None else older_than)
@@ -68,5 +68,5 @@ class System:
         return gone
 
     def overstays(self) -> list[Overstay]:
-        """For each kind of rows that prune removes: how long the oldest is there past the retention."""
+        """For each kind of rows that prune deletes: by how much the oldest is past the retention."""
         return self._run.ask(pruning.overstays(self._run.settings.retention_days * 86_400.0))

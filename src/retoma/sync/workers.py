@@ -1,4 +1,4 @@
-"""Workers of an app: who works, and what they have done."""
+"""Workers of an app: who they are, and what they have done."""
 
 # Made by tools/sync.py from app/workers.py; change that one.
 
@@ -13,7 +13,7 @@ from retoma.sync.runner import Runner
 
 
 class Workers:
-    """Workers of an app: who works, and what they have done."""
+    """Workers of an app: who they are, and what they have done."""
 
     def __init__(self, run: Runner) -> None:
         self._run = run
@@ -21,9 +21,9 @@ class Workers:
     def all(
         self, *, gone: bool = False, label: str | None = None, before: int | None = None, limit: int = 200
     ) -> list[Presence]:
-        """Who works, newest first; *gone* shows also those who stopped, *before* those with a lower number."""
+        """The workers, newest first; *gone* includes stopped ones, *before* only those with a lower number."""
         return self._run.fetch(workers.all(gone=gone, label=label, before=before, limit=limit))
 
     def metrics(self, label: str | int) -> Metrics:
-        """The seven figures of the worker that carries *label*, or of the executor of that number."""
+        """The seven counters of the worker with *label*, or of the executor with that number."""
         return (self._run.fetch(workers.metrics(label)))[0]

@@ -1,4 +1,4 @@
-"""Tasks that wait for each other: finished before a cancellation, cancelled and awaited, done together."""
+"""Helpers for tasks: finish before a cancellation, cancel and wait, coalesce concurrent calls."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ R = TypeVar("R")
 
 
 async def finish_before_cancel(future: asyncio.Future[T]) -> T:
-    """What *future* gives. Who is cancelled meanwhile still waits until it is done, and is cancelled then: for work
-    that cannot be stopped, or that would be lost.
+    """The result of *future*. If the awaiting task is cancelled, wait for the future to finish first, then re-raise the
+    cancellation. For work that cannot be stopped, or that would be lost.
     """
     try:
         return await asyncio.shield(future)
@@ -23,12 +23,14 @@ async def finish_before_cancel(future: asyncio.Future[T]) -> T:
             with contextlib.suppress(asyncio.CancelledError):
                 await asyncio.wait([future])
         if not future.cancelled():
-            future.exception()  # nobody else will ask for it
+            future.exception()  # mark the exception as retrieved
         raise
 
 
 async def wait_for_leader(leader: asyncio.Task[Any], *others: asyncio.Task[Any]) -> None:
-    """Come back when *leader* is done. When one of *others* fails before, its error is raised: nobody dies unseen."""
+    """Return when *leader* is done. When one of *others* fails before, raise its error, so that
+    no task dies unnoticed.
+    """
     pending = {leader, *others}
     while not leader.done():
         done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
@@ -38,22 +40,23 @@ async def wait_for_leader(leader: asyncio.Task[Any], *others: asyncio.Task[Any])
 
 
 async def cancel_and_wait(*running: asyncio.Task[Any]) -> None:
-    """Call *running* off and come back when they have ended, however they did. They are told again and again: before
-    Python 3.12 a wait with a time limit, as the pool's for a connection, loses the word when it ends at that moment.
+    """Cancel *running* and return when all have ended, however they did. The cancellation is sent again and
+    again: before Python 3.12, a wait with a time-out, such as the pool's for a connection, can swallow it when
+    it ends at that moment.
     """
     left = set(running)
     while left:
         for each in left:
             each.cancel()
         _, left = await asyncio.wait(left, timeout=0.5)
-    await asyncio.gather(*running, return_exceptions=True)  # nobody else asks what they ended with
+    await asyncio.gather(*running, return_exceptions=True)  # mark their exceptions as retrieved
 
 
 class Coalescer(Generic[T, R]):
-    """Calls that arrive at the same moment are done in one call of *do*, and each caller gets its own result.
+    """Concurrent calls share one call of *do*, and each caller gets its own result.
 
-    *do* gets at most *most* at a time and gives their results in the same order; when it fails, it fails for all of
-    them. While one call of *do* is under way the next callers gather.
+    *do* gets at most *most* items at a time and returns their results in the same order; when it fails, it fails for
+    all of them. While one call of *do* is in progress, the next callers gather.
     """
 
     def __init__(self, do: Callable[[list[T]], Awaitable[Sequence[R]]], *, most: int = 100) -> None:
@@ -63,7 +66,7 @@ class Coalescer(Generic[T, R]):
         self._busy: asyncio.Task[None] | None = None
 
     async def __call__(self, each: T) -> R:
-        """The result for *each*. It is done even when the caller is cancelled."""
+        """The result for *each*. It is computed even when the caller is cancelled."""
         return await self.put(each)
 
     def put(self, each: T) -> asyncio.Future[R]:
@@ -76,7 +79,7 @@ class Coalescer(Generic[T, R]):
         return result
 
     async def _flush(self) -> None:
-        # One turn of the loop first, so that callers that are ready at this moment come along.
+        # Yield to the event loop once, so that callers that are ready at this moment join the call.
         await asyncio.sleep(0)
         try:
             while self._waiting:

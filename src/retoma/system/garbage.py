@@ -1,16 +1,16 @@
-"""The garbage collector, in a process that lives long."""
+"""Settings of the garbage collector for long-lived processes."""
 
 from __future__ import annotations
 
 import gc
 
-# New objects before it looks. With Python's 700 it took a seventh of an upload's time.
+# New objects before a collection. With Python's 700, collections took a seventh of the time of an upload.
 _NEW = 20_000
 
 
 def settle_down() -> None:
-    """For a process that serves or works and does nothing else, once all is loaded: the collector leaves that alone,
-    and looks at the rest less often.
+    """Call this once everything is loaded, in a process that only serves or works: the collector ignores what exists,
+    and checks the rest less often.
     """
     gc.collect()
     gc.freeze()

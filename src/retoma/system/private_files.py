@@ -1,4 +1,4 @@
-"""Folders and files for their owner alone, whatever the umask says."""
+"""Folders and files for their owner alone, whatever the umask is."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pathlib import Path
 
 FOLDER, FILE = 0o700, 0o600
 PASSAGE = 0o710
-"""Of a folder through which another account may pass and in which it sees nothing: that of an embedded server."""
+"""The mode of a folder that another account may pass through but not list: that of an embedded server."""
 _WAY = 0o755
 
 
 def make_private(folder: Path, *, inside: Path | None = None) -> None:
-    """*folder*, made if need be, and open to its owner alone. Folders above it that are missing are made too: private
+    """*folder*, created if necessary, and open to its owner alone. Missing folders above it are created too: private
     ones *inside* that folder, and plain ones elsewhere.
     """
     for above in reversed([each for each in folder.parents if not each.exists()]):
@@ -25,10 +25,10 @@ def make_private(folder: Path, *, inside: Path | None = None) -> None:
 
 
 def close(path: Path) -> bool:
-    """Whether *path* was open to others, and is not any more. What a link leads to is left alone, and so is what
-    belongs to another account, which must close it itself.
+    """Close *path* to others; returns whether it was open. The target of a link is left alone, and so are files of
+    another account, which must close them itself.
     """
-    with suppress(OSError):  # gone meanwhile, or on a disk that knows no modes
+    with suppress(OSError):  # deleted meanwhile, or on a file system without modes
         found = path.lstat()
         wanted = (FOLDER, PASSAGE) if stat.S_ISDIR(found.st_mode) else (FILE,)
         if stat.S_ISLNK(found.st_mode) or stat.S_IMODE(found.st_mode) in wanted:
@@ -40,7 +40,7 @@ def close(path: Path) -> bool:
 
 
 def close_all(root: Path, last: Path) -> None:
-    """Close *root* and all that is in it, which is done once: *last* is closed when all the rest is, and tells it."""
+    """Close *root* and everything in it, once: *last* is closed after all the rest, and marks that it is done."""
     was_open = close(root)
     if not was_open and not _is_open(last):
         return
@@ -61,8 +61,8 @@ def let_pass(folder: Path, group: int) -> None:
 
 
 def write_private(path: Path, text: str) -> None:
-    """*path* with *text*: whole or not at all, and never readable to others."""
-    fresh = path.with_name(f".{path.name}.{secrets.token_hex(4)}")  # several may write it at the same moment
+    """Write *text* to *path* atomically, and never readable to others."""
+    fresh = path.with_name(f".{path.name}.{secrets.token_hex(4)}")  # several processes may write it at the same moment
     with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE), "w", encoding="utf-8") as file:
         file.write(text)
         file.flush()
@@ -71,9 +71,9 @@ def write_private(path: Path, text: str) -> None:
 
 
 def _make(folder: Path, mode: int) -> None:
-    with suppress(FileExistsError):  # others may come at the same moment
+    with suppress(FileExistsError):  # others may create it at the same moment
         folder.mkdir(mode)
-        # Under a umask of nothing a way would be everybody's to write to.
+        # With a umask of 0 a new folder would be writable for everybody.
         folder.chmod(mode)
 
 

@@ -1,4 +1,4 @@
-"""Where a process runs, in words that name it for good; and whether it is still there, as far as we can see."""
+"""Identifies a process beyond its pid, and tells whether it still runs, as far as this process can see."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from functools import cache
 from pathlib import Path
 
 _PROC = Path("/proc")
-_STATE, _STARTED = 0, 19  # of what follows the name in /proc/…/stat: R, S, Z …; ticks since the machine started
+_STATE, _STARTED = 0, 19  # fields after the name in /proc/…/stat: state (R, S, Z …), start in ticks since boot
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessIdentity:
-    """Where a supervisor runs, as far as its system tells: machine and process, which together name it for good."""
+    """The identity of a supervisor, as far as its system reports it: machine, pid and start,
+    which together are unique.
+    """
 
     machine: str | None = None
     pid: int | None = None
@@ -23,7 +25,7 @@ class ProcessIdentity:
 
 
 def own_identity() -> ProcessIdentity:
-    """Where our own process runs."""
+    """The identity of our own process."""
     found = _stat(os.getpid())
     return ProcessIdentity(_machine(), os.getpid(), int(found[_STARTED]) if found else None)
 
@@ -34,15 +36,15 @@ def is_near(where: ProcessIdentity) -> bool:
 
 
 def has_ended(where: ProcessIdentity) -> bool:
-    """Whether that process is gone for sure: it ran on this machine, among the processes that we can see, and none of
-    these is it. A number may have been given to another meanwhile; the time of its start tells.
+    """Whether that process has certainly ended: it ran on this machine, in the pid namespace that we can see, and is
+    not there. Its pid may have been reused; the start time tells.
     """
     if not is_near(where) or where.pid is None or where.started is None:
         return False
     found = _stat(where.pid)
     if not found or int(found[_STARTED]) != where.started:
         return True
-    # It has ended, and its parent has yet to ask how; while another thread of it is left it has not.
+    # A zombie has ended and waits for its parent; while one of its threads is left it has not ended.
     with suppress(OSError):
         return found[_STATE] in "ZX" and len(list((_PROC / str(where.pid) / "task").iterdir())) <= 1
     return False
@@ -50,7 +52,7 @@ def has_ended(where: ProcessIdentity) -> bool:
 
 @cache
 def _machine() -> str | None:
-    """The start of this machine, and which of its processes we see, in one name; None where /proc does not tell."""
+    """The boot of this machine and its pid namespace, as one name; None where /proc does not tell."""
     with suppress(OSError):
         started = (_PROC / "sys/kernel/random/boot_id").read_text().strip()
         seen = (_PROC / "self/ns/pid").readlink()

@@ -14,12 +14,14 @@ from retoma.errors import ConfigurationError
 from retoma.model import compat, validation
 
 SPARE_CONNECTIONS = 32
-"""Connections beyond web_connections that are read so far as to see whether they are probes, or to say why not."""
-_OWN_FILES = 150  # descriptors of a server process for files that come in, child processes and logs
+"""Connections beyond web_connections that are read far enough to see whether they are probes, or to
+refuse them with a reason.
+"""
+_OWN_FILES = 150  # descriptors of a server process for uploaded files, child processes and logs
 
 
 class Settings(BaseSettings):
-    """Everything that can be set from outside; each field is RETOMA_ and its name in capitals."""
+    """Everything that can be configured; each field is RETOMA_ and its name in capitals."""
 
     model_config = SettingsConfigDict(env_prefix="RETOMA_", extra="ignore", frozen=True, populate_by_name=True)
 
@@ -28,88 +30,92 @@ class Settings(BaseSettings):
     )
     """The PostgreSQL server to use; without one, an embedded server is started in *home*."""
     home: Path = Path(".retoma")
-    """Where the embedded server and other local files live."""
+    """The folder of the embedded server and other local files."""
     app: str | None = None
     """The user's program, as module:attribute."""
     reuse_within: str = Field(default="", validation_alias=AliasChoices("RETOMA_REUSE_WITHIN", "RETOMA_TENANT"))
-    """Answers of providers are given again only to programs that say the same here. It separates nothing else: whose
-    work must be kept apart has a database of their own."""
+    """Answers of providers are reused only by programs with the same value here. It separates nothing else: tenants
+    whose work must be separate have a database each.
+    """
     unknown_price: Literal["ask", "refuse", "allow"] = "ask"
-    """What becomes of a call under a budget when nobody knows what it costs: the batch rests and asks for the price,
-    the job fails, or the call is made."""
+    """What happens to a call under a budget when its price is unknown: the batch is paused and asks for the price, the
+    job fails, or the call is made.
+    """
     pooler: Literal["session", "transaction"] = "session"
-    """*transaction* when a PgBouncer in transaction mode stands in between: no LISTEN, no prepared statements."""
+    """*transaction* behind a PgBouncer in transaction mode: no LISTEN, no prepared statements."""
 
     lease_seconds: float = Field(default=60.0, gt=0)
     """How long a silent executor keeps its jobs (JOB_LOCK_TTL_MS)."""
     heartbeat_seconds: float = Field(default=10.0, gt=0)
-    """How often the supervisor beats for its executors (JOB_HEARTBEAT_INTERVAL_MS)."""
+    """How often the supervisor sends the heartbeats of its executors (JOB_HEARTBEAT_INTERVAL_MS)."""
     sweep_seconds: float = Field(default=5.0, gt=0)
-    """How often one of the fleet notes that the database can be reached, at most; what is due is found sooner."""
+    """How often one worker of the fleet records that the database is reachable, at most; due work is found sooner."""
     poll_seconds: float = Field(default=1.0, gt=0)
-    """How long an idle executor waits before it looks again, when no hint comes."""
+    """How long an idle executor waits before it polls again, when no hint arrives."""
     drain_seconds: float = Field(default=30.0, ge=0)
-    """How long a stopping worker lets handlers reach the end of their step."""
+    """How long a stopping worker lets handlers finish their current step."""
     grace_seconds: float = Field(default=2.0, ge=0)
     """How long after its time-out a handler may still end by itself, before its executor is killed."""
 
     worker_label: str = Field(
         default_factory=socket.gethostname, validation_alias=AliasChoices("RETOMA_WORKER_LABEL", "WORKER_ID")
     )
-    """The name people see; identity stays unique per process start."""
+    """The name that people see; the identity is unique per process start."""
     worker_processes: int = Field(default=1, ge=1)
     """Executor processes per worker."""
     worker_at_once: int = Field(default=10, ge=1)
     """Handlers that run at the same time in one executor."""
     worker_nice: int = Field(default=10, ge=0, le=19)
-    """How far the threads of executors give way to others that want the machine's processors at the same moment."""
+    """The niceness of executor threads: how far they give way to other users of the processors."""
 
     sandbox: Literal["auto", "require", "off"] = "auto"
-    """How isolated functions are shut in: as far as this machine can, all the way or not at all, or never."""
+    """How isolated functions are sandboxed: as far as this machine can, completely or not at all, or never."""
     sandbox_read: Annotated[tuple[Path, ...], NoDecode] = ()
-    """Files and folders that children may read beside Python, its modules and the system's; colons between them."""
+    """Files and folders that children may read in addition to Python, its modules and the
+    system's; separated by colons.
+    """
     sandbox_environment: Annotated[tuple[str, ...], NoDecode] = ()
-    """Variables that children are told beside the usual ones; commas between them."""
+    """Environment variables that children get in addition to the usual ones; separated by commas."""
 
     pool_connections: int = Field(default=10, ge=2)
-    """Connections to the database that one process of an app keeps at most, a server process too."""
+    """Connections to the database that one process of an app, or a server process, keeps at most."""
     connect_timeout: int = Field(default=5, ge=1)
     """Seconds to wait for the database to answer a new connection."""
     statement_seconds: float = Field(default=30.0, gt=0)
-    """The longest a statement of ours may take."""
+    """The longest that a statement of ours may take."""
     answer_seconds: float = Field(default=10.0, gt=0)
-    """How much later than that its answer may come, before the connection is given up; also behind a pooler."""
+    """How much later than that its answer may arrive before the connection is given up; also behind a pooler."""
     idle_seconds: float = Field(default=60.0, gt=0)
-    """The longest a transaction of ours may rest between two statements, also that of run.transact."""
+    """The longest that a transaction of ours may be idle between two statements, including that of run.transact."""
     watchdog_seconds: float = Field(default=30.0, gt=0)
-    """How often one of the fleet asks why batches do not move."""
+    """How often one worker of the fleet diagnoses batches that do not progress."""
     overdue_hours: float = Field(default=24.0, gt=0)
-    """What has been running for longer than this is ended by the daily clean-up."""
+    """Jobs that have been running for longer than this are ended by the daily clean-up."""
     zone: str = "UTC"
-    """On whose clocks the house's own schedules run, such as America/Sao_Paulo."""
+    """The time zone of the engine's own schedules, such as America/Sao_Paulo."""
     retention_days: float = Field(default=30.0, gt=0)
     """How long ended jobs are kept."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
-    """From which weight on events are logged."""
+    """The lowest level of events that are logged."""
     log_format: Literal["auto", "text", "json"] = "auto"
     """Lines for people or for machines; *auto* is text in a terminal and JSON elsewhere."""
 
     api_key: SecretStr | None = Field(default=None, exclude=True)
-    """A key that opens everything over HTTP, beside those that are made with 'retoma key create'."""
+    """A key with all scopes for HTTP, in addition to those created with 'retoma key create'."""
     api_key_file: Path | None = None
-    """A file that holds it, such as a mounted secret."""
+    """A file that contains it, such as a mounted secret."""
     key_days: float = Field(default=365.0, gt=0)
-    """After how many days a new key expires, when nobody says otherwise."""
+    """After how many days a new key expires by default."""
     session_hours: float = Field(default=12.0, gt=0, le=24 * 365)
-    """How long somebody who signed in with a browser stays signed in."""
+    """How long a browser session lasts."""
     token: Literal["on", "off"] = "on"  # noqa: S105 - not one itself
-    """Whether a server without keys asks whoever calls from this machine for the token in *home*."""
+    """Whether a server without keys asks callers from this machine for the token in *home*."""
     audit_days: float = Field(default=365.0, ge=1)
     """How long the audit is kept."""
     web_tries: int = Field(default=20, ge=1)
-    """How many wrong keys an address may try in a minute before it is sent away for the rest of it."""
+    """How many wrong keys an address may try in a minute before it is refused for the rest of it."""
     web_allow_hosts: Annotated[tuple[str, ...], NoDecode] = ()
-    """Names under which the API may be called, beside those of this machine itself; commas between them."""
+    """Host names under which the API may be called, in addition to those of this machine; separated by commas."""
     web_header_bytes: int = Field(default=65_536, ge=1000)
     """The largest head of a request: its first line and its headers together."""
     web_headers: int = Field(default=100, ge=10)
@@ -117,38 +123,38 @@ class Settings(BaseSettings):
     web_header_seconds: float = Field(default=10.0, gt=0)
     """How long a client may take to send a head, and to begin once it has connected."""
     web_body_seconds: float = Field(default=30.0, gt=0)
-    """How long a client may rest between two pieces of a body, and until it takes what it is answered."""
+    """How long a client may pause between two pieces of a body, and until it reads the response."""
     web_keep_alive_seconds: float = Field(default=75.0, gt=0)
-    """How long a connection may rest between two requests; longer than a proxy in front keeps it."""
+    """How long a connection may be idle between two requests; longer than a proxy in front keeps it."""
     web_connections: int = Field(default=2000, ge=16)
     """Connections of a server process."""
     web_connections_per_address: int = Field(default=500, ge=1)
-    """Connections of a server process that may come from one address, unless it is a proxy that is trusted."""
+    """Connections of a server process that may come from one address, unless it is a trusted proxy."""
     web_streams_per_key: int = Field(default=400, ge=1)
     """Event streams of a server process that one key may follow at once."""
     web_streams_per_address: int = Field(default=400, ge=1)
     """Event streams of a server process that one address may follow at once."""
     web_body_bytes: int = Field(default=1_000_000, ge=1000)
-    """The largest JSON that is read from a request."""
+    """The largest JSON body of a request."""
     web_form_fields: int = Field(default=100, ge=1)
-    """How many fields a form with files may have beside them."""
+    """How many fields a form with files may have beside the files."""
     web_form_bytes: int = Field(default=1_000_000, ge=1000)
     """How many bytes these fields may have together."""
     web_upload_files: int = Field(default=2000, ge=1)
-    """How many files are taken with one request."""
+    """How many files one request may upload."""
     web_upload_bytes: int = Field(default=2_000_000_000, ge=1000)
-    """The largest form with files that is read from a request."""
+    """The largest form with files that a request may send."""
     unpacked_bytes: int = Field(default=2_000_000_000, ge=1000)
-    """What a ZIP of files may have, all of them unpacked."""
+    """The most bytes that the files in a ZIP may have when unpacked, together."""
     web_waiting: int = Field(default=1000, ge=0)
-    """Requests of a server process that may wait for a connection, of those that look and of those that change each."""
+    """Requests of a server process that may wait for a connection: so many that read, and so many that write."""
     web_wait_seconds: float = Field(default=2.0, gt=0)
-    """How long one that only looks waits, before its caller is told to come again."""
+    """How long a reading request waits before its caller is told to come again."""
     web_deadline_seconds: float = Field(default=10.0, gt=0)
-    """How long a request that only looks may take, and how long a change waits for a connection."""
+    """How long a reading request may take, and how long a writing request waits for a connection."""
 
     key_requests_per_minute: int | None = Field(default=None, ge=1)
-    """Requests that one API key may make in a minute of one server process; without it there is no limit."""
+    """Requests that one API key may make in a minute to one server process; without it there is no limit."""
     key_bytes_per_day: int | None = Field(default=None, ge=1)
     """Bytes that one API key may send in a day; without it there is no limit."""
     key_files_per_day: int | None = Field(default=None, ge=1)
@@ -202,12 +208,12 @@ class Settings(BaseSettings):
 
     @property
     def web_files(self) -> int:
-        """How many descriptors a server process needs that has all the connections it may have."""
+        """How many descriptors a server process needs at its connection limit."""
         return self.web_connections + SPARE_CONNECTIONS + self.pool_connections + _OWN_FILES
 
     @classmethod
     def load(cls, **given: Any) -> Settings:
-        """The settings as they are now; *given* wins, and what is None counts as not given."""
+        """The settings as they are now; *given* wins, and None counts as not given."""
         try:
             return cls(**{name: value for name, value in given.items() if value is not None})
         except ValidationError as error:

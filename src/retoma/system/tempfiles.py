@@ -1,5 +1,5 @@
-"""Files and folders with a name, for another process of ours to find, that do not outlive this one. Each file lies in
-a folder of its own, and what a process that was killed left there is swept away by the next that needs one.
+"""Named temporary files and folders, shared with child processes and removed when this process ends. Each file lies in
+a folder of its own, and the next process that needs one removes what a killed process left.
 """
 
 from __future__ import annotations
@@ -18,23 +18,21 @@ _PREFIX = "retoma-scratch-"
 
 @contextmanager
 def named(*, suffix: str = "") -> Iterator[IO[bytes]]:
-    """A new file, for as long as the block lasts."""
+    """A new file for the duration of the block."""
     with folder() as place, tempfile.NamedTemporaryFile(suffix=suffix, dir=place) as file:
         yield file
 
 
 @contextmanager
 def folder() -> Iterator[Path]:
-    """A new folder, for as long as the block lasts; it says, by a lock that nobody but a living process can hold, that
-    it is in use.
-    """
+    """A new folder for the duration of the block. A lock that only a live process can hold marks it as in use."""
     _sweep(Path(tempfile.gettempdir()))
     descriptor = None
     while descriptor is None:
         place = Path(tempfile.mkdtemp(prefix=_PREFIX))
         try:
-            descriptor = _lock(place)  # None when somebody took it for one that was left behind: another, then
-        except OSError:  # no locks in this file system: then nobody sweeps there, either
+            descriptor = _lock(place)  # None when another process took it for a leftover: try another one
+        except OSError:  # a file system without locks: then nothing removes leftovers there, either
             descriptor = os.open(place, os.O_RDONLY)
     try:
         yield place
@@ -44,7 +42,7 @@ def folder() -> Iterator[Path]:
 
 
 def _sweep(where: Path) -> None:
-    """Remove the folders of processes that are gone; ours alone, whoever else may write here."""
+    """Remove the folders of dead processes; only our own, whoever else may write here."""
     for folder in where.glob(f"{_PREFIX}*"):
         with suppress(OSError):
             if folder.lstat().st_uid == os.geteuid() and (descriptor := _lock(folder)) is not None:
@@ -53,7 +51,7 @@ def _sweep(where: Path) -> None:
 
 
 def _lock(folder: Path) -> int | None:
-    """A descriptor that holds the lock of *folder*; None when another has it, or the folder is gone."""
+    """A descriptor that holds the lock of *folder*; None when another process has it, or the folder is gone."""
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except FileNotFoundError:

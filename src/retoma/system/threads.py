@@ -1,4 +1,4 @@
-"""Threads that compute for others, and give way to those who wait for an answer."""
+"""Thread pools for handlers, with a lower priority than latency-sensitive threads."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 
 def pool(most: int, name: str, *, nice: int) -> ThreadPoolExecutor:
-    """At most *most* threads. An executor's loop, which claims and writes, comes before them."""
+    """At most *most* threads. Their priority is lower, so that an executor's event loop, which claims
+    and writes, runs first.
+    """
     return ThreadPoolExecutor(most, name, initializer=_give_way, initargs=(nice,))
 
 
 def _give_way(nice: int) -> None:
-    if sys.platform == "linux":  # where a thread has a niceness of its own
+    if sys.platform == "linux":  # where each thread has its own niceness
         os.nice(nice)

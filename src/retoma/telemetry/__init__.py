@@ -1,4 +1,4 @@
-"""What happened is a value; whoever wants to know listens."""
+"""Events are values, and listeners receive them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _complained: list[Listener] = []
 
 
 def listen(listener: Listener) -> Callable[[], None]:
-    """Hear of every event from now on; calling what comes back ends it."""
+    """Call the listener for every event from now on; the returned function ends it."""
     _listeners.append(listener)
 
     def end() -> None:
@@ -30,16 +30,18 @@ def listen(listener: Listener) -> Callable[[], None]:
 
 
 def heard() -> bool:
-    """Whether anybody listens: what nobody hears need not be put into words."""
+    """Whether anybody listens; if not, an event need not be built."""
     return bool(_listeners)
 
 
 def emit(event: Event) -> None:
-    """Say that *event* happened. A listener that fails is nobody's fault who speaks: it is told on stderr, once."""
-    for listener in tuple(_listeners):  # one of them may end meanwhile
+    """Send *event* to every listener. A listener that fails does not disturb the caller: its
+    error goes to stderr, once.
+    """
+    for listener in tuple(_listeners):  # a listener may be removed meanwhile
         try:
             listener(event)
-        except Exception:  # noqa: BLE001 - whatever it is, the work goes on
+        except Exception:  # noqa: BLE001 - whatever it is, the work continues
             _complain(listener)
 
 
@@ -47,5 +49,5 @@ def _complain(listener: Listener) -> None:
     if listener in _complained:
         return
     _complained.append(listener)
-    with contextlib.suppress(Exception):  # stderr may be the one that is gone
+    with contextlib.suppress(Exception):  # stderr itself may be closed
         sys.stderr.write(f"A listener to events failed, and is not told of again:\n{traceback.format_exc()}")

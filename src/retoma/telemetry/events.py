@@ -1,4 +1,4 @@
-"""Every event as a frozen dataclass: the catalogue. A sentence for people stands in the docstring, once."""
+"""Every event as a frozen dataclass: the catalogue. Its docstring is the sentence for people."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import ClassVar
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """Something that happened. The engine puts no input and no answer here, only sizes and names; what an exception
-    says of itself may quote them.
+    """Something that happened. The engine puts no input and no answer here, only sizes and names; the message of an
+    exception may quote them.
     """
 
     weight: ClassVar[str] = "info"
@@ -23,7 +23,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobEvent(Event):
-    """Something that happened to a job in the hands of a worker."""
+    """Something that happened to a job that a worker holds."""
 
     worker: int
     job: int
@@ -34,14 +34,14 @@ class JobEvent(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptStarted(JobEvent):
-    """A handler began."""
+    """A handler started."""
 
     weight: ClassVar[str] = "debug"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptEnded(JobEvent):
-    """An attempt is over and written down; *state* is what became of the job."""
+    """An attempt has ended and is written; *state* is the job's new state."""
 
     state: str
     ending: str
@@ -52,21 +52,21 @@ class AttemptEnded(JobEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobLost(JobEvent):
-    """The job was given to another worker while this one held it; what this one did was dropped."""
+    """Another worker got the job while this one held it; the result of this one was dropped."""
 
     weight: ClassVar[str] = "warning"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobForgotten(JobEvent):
-    """The database says that this worker holds a job, and it knows nothing of it: the job was given back."""
+    """The database says that this worker holds a job that it does not know: the job was released."""
 
     weight: ClassVar[str] = "error"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepCompleted(JobEvent):
-    """A step is done and saved."""
+    """A step has finished and its checkpoint is saved."""
 
     weight: ClassVar[str] = "debug"
     step: str
@@ -76,7 +76,7 @@ class StepCompleted(JobEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepRestored(JobEvent):
-    """A step was done before; its checkpoint was given back."""
+    """A step was done before; its checkpoint was restored."""
 
     weight: ClassVar[str] = "debug"
     step: str
@@ -85,7 +85,7 @@ class StepRestored(JobEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointSetAside(JobEvent):
-    """A checkpoint does not fit any more; it is kept, and not used."""
+    """A checkpoint no longer fits; it is kept, and not used."""
 
     weight: ClassVar[str] = "warning"
     step: str
@@ -95,7 +95,7 @@ class CheckpointSetAside(JobEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRecovered(Event):
-    """A worker is gone; this is what became of a job it held."""
+    """A worker is gone; this is the new state of a job it held."""
 
     weight: ClassVar[str] = "warning"
     worker: int
@@ -120,7 +120,7 @@ class JobsExpired(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerGone(Event):
-    """All processes of a worker have ended without a word; its jobs are given back before its lease is over."""
+    """All processes of a worker have ended without notice; its jobs are recovered before its lease ends."""
 
     weight: ClassVar[str] = "error"
     worker: int
@@ -128,7 +128,7 @@ class WorkerGone(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutorUnstarted(Event):
-    """An executor process could not be started on this machine; the others go on, and it is tried again."""
+    """An executor process could not be started on this machine; the others continue, and the start is retried."""
 
     weight: ClassVar[str] = "error"
     worker: int
@@ -153,7 +153,7 @@ class ExecutorStopped(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutorCrashed(Event):
-    """An executor process died; its jobs were given back."""
+    """An executor process died; its jobs were released."""
 
     weight: ClassVar[str] = "error"
     worker: int
@@ -166,7 +166,7 @@ class ExecutorCrashed(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutorKilled(Event):
-    """A handler outlived its time-out or its cancellation and did not let go: its executor was ended for it."""
+    """A handler ignored its time-out or its cancellation: its executor was killed."""
 
     weight: ClassVar[str] = "error"
     worker: int
@@ -177,7 +177,7 @@ class ExecutorKilled(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxIncomplete(Event):
-    """Isolated functions lack a wall that RETOMA_SANDBOX=require asks for; 'retoma doctor' says what to do about it."""
+    """Isolated functions lack a protection that RETOMA_SANDBOX=require asks for; 'retoma doctor' says what to do."""
 
     weight: ClassVar[str] = "warning"
     missing: str
@@ -185,8 +185,8 @@ class SandboxIncomplete(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatabaseLost(Event):
-    """The database does not do what is asked of it; what is at hand is kept and tried again. Told once, and while it
-    lasts at growing intervals.
+    """The database does not do what is asked of it; the work is kept and retried. Reported once, and
+    then at growing intervals.
     """
 
     weight: ClassVar[str] = "warning"
@@ -196,7 +196,7 @@ class DatabaseLost(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleFired(Event):
-    """A schedule's time came and its job was queued."""
+    """A schedule was due and its job was enqueued."""
 
     schedule: str
     job: int
@@ -204,7 +204,7 @@ class ScheduleFired(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleUnreadable(Event):
-    """A schedule's time came and this worker cannot tell its next one; another may, and its job waits for that."""
+    """A schedule was due and this worker cannot compute its next time; another may, and its job waits for that."""
 
     weight: ClassVar[str] = "error"
     schedule: str
@@ -213,7 +213,9 @@ class ScheduleUnreadable(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleKept(Event):
-    """A program declares another time for a schedule than it has; it stays, for somebody may have changed it."""
+    """A program declares another time for a schedule than it has; the schedule stays, because a
+    person may have changed it.
+    """
 
     weight: ClassVar[str] = "warning"
     schedule: str
@@ -223,7 +225,7 @@ class ScheduleKept(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HintsUnheard(Event):
-    """Notifications do not arrive here; the worker looks every *poll* seconds instead."""
+    """Notifications do not arrive here; the worker polls every *poll* seconds instead."""
 
     weight: ClassVar[str] = "warning"
     reason: str
@@ -232,7 +234,7 @@ class HintsUnheard(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchStalled(Event):
-    """Nothing moves in a batch, and it was found out why."""
+    """Nothing progresses in a batch, and the diagnosis says why."""
 
     weight: ClassVar[str] = "warning"
     batch: int
@@ -242,14 +244,14 @@ class BatchStalled(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchAdvanced(Event):
-    """A stalled batch moves again by itself."""
+    """A stalled batch progresses again by itself."""
 
     batch: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchFailed(Event):
-    """A batch stalled once more with every resume used."""
+    """A batch stalled again with every resume used."""
 
     weight: ClassVar[str] = "error"
     batch: int
@@ -258,7 +260,7 @@ class BatchFailed(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamBroken(Event):
-    """What happened to a batch could not be put into words for those who follow it; their streams end."""
+    """An event of a batch could not be rendered for its followers; their streams end."""
 
     weight: ClassVar[str] = "error"
     voice: str
@@ -267,7 +269,7 @@ class StreamBroken(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionAudited(Event):
-    """Somebody changed something, looked at content, or was refused; the audit has it too."""
+    """Somebody changed something, read content, or was refused; the audit has it too."""
 
     who: str
     action: str
@@ -281,7 +283,7 @@ class ActionAudited(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TriesRefused(Event):
-    """Wrong keys came from one address, more than are answered; the others are sent away for a minute."""
+    """One address sent more wrong keys than are answered; further ones are refused for a minute."""
 
     weight: ClassVar[str] = "warning"
     address: str
@@ -299,7 +301,9 @@ class RequestsRefused(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallersRefused(Event):
-    """Callers asked for more than is allowed, or kept the server waiting; told at most once a second for each code."""
+    """Callers asked for more than is allowed, or kept the server waiting; reported at most once
+    a second for each code.
+    """
 
     weight: ClassVar[str] = "warning"
     code: str

@@ -1,4 +1,4 @@
-"""Events become lines: text for people in a terminal, JSON elsewhere."""
+"""Writes events as lines: text for people in a terminal, JSON elsewhere."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _WEIGHTS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
 
 def fields_of(event: Event) -> dict[str, Any]:
-    """What a line says of *event*, under the names of the log."""
+    """The fields of a line for *event*, under the names of the log."""
     found = {}
     for field in dataclasses.fields(event):
         value = getattr(event, field.name)
@@ -28,7 +28,7 @@ def fields_of(event: Event) -> dict[str, Any]:
 
 
 def write_to(stream: TextIO, *, level: str, format: str, label: str | None = None) -> Callable[[], None]:
-    """Write every event of weight *level* or more to *stream*; calling what comes back ends it."""
+    """Write every event of weight *level* or more to *stream*; the returned function ends it."""
     least = _WEIGHTS[level]
     as_text = format == "text" or (format == "auto" and stream.isatty())
     known = {"workerLabel": label} if label else {}
@@ -53,5 +53,5 @@ def _text(value: object) -> str:
 
 
 def log_to_stderr(*, level: str, format: str, label: str | None = None) -> Callable[[], None]:
-    """The usual place: talk goes to standard error, output to standard output."""
+    """The usual place: logs go to standard error, output to standard output."""
     return write_to(sys.stderr, level=level, format=format, label=label)

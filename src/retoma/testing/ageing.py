@@ -1,4 +1,4 @@
-"""Time passes for a job: its past is moved further back."""
+"""Lets time pass for a job, by moving its times into the past."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 _LOOKS = 40
 _PAUSE = 0.05
-"""The sessions of a worker that was just killed are seen for a moment longer."""
+"""The sessions of a worker that was just killed stay visible for a moment."""
 
 
 async def age(
@@ -30,10 +30,10 @@ async def age(
     minutes: float = 0,
     seconds: float = 0,
 ) -> None:
-    """Let time pass for one job, or for all: its past is moved further back, and no clock is touched.
+    """Let time pass for one job, or for all: its times are moved into the past, and no clock is changed.
 
-    *where* is an app or a connection. The worker of a running job has then been silent for as long; one that is alive
-    would lose its job, so while such a worker has it, `Conflict` is raised and nothing is changed.
+    *where* is an app or a connection. The worker of a running job becomes silent for as long. A live worker would lose
+    its job, so while one holds it, `Conflict` is raised and nothing is changed.
     """
     span = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
     id = job if isinstance(job, int) or job is None else job.id

@@ -1,7 +1,7 @@
-"""A fake provider that bills: what it was paid for stands in a file, to be compared with what was written down.
+"""A fake provider that bills: it records what it was paid for in a file, to be compared with what the engine recorded.
 
-It speaks as OpenAI does, in a process of its own, and answers the same question always in the same way. Every call
-that it bills is one line of JSON, on the disk before the answer leaves: so a crash anywhere else loses no line.
+It has OpenAI's protocol, runs in a process of its own, and always gives the same answer to the same question. Every
+call that it bills is one line of JSON, on the disk before the answer is sent: so a crash anywhere else loses no line.
 
     python -m retoma.testing.billing --file bill.jsonl --port 0
 """
@@ -28,7 +28,7 @@ _MILLION = Decimal(1_000_000)
 _VECTOR = 16  # numbers, unless the request says otherwise
 
 
-# — for who tests —
+# — for tests —
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Charge:
 
 
 class Bill:
-    """What stands in *file*; read anew each time."""
+    """The bill in *file*; it is read again each time."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
@@ -62,19 +62,19 @@ class Bill:
 
     @property
     def cost(self) -> Decimal:
-        """All that was paid, in US dollars."""
+        """The total cost, in US dollars."""
         return sum((call.cost for call in self.calls), Decimal(0))
 
     @property
     def by_request(self) -> Counter[str]:
-        """How often each request was paid: more than once is the thing to look for."""
+        """How often each request was paid; a test looks for more than once."""
         return Counter(call.request for call in self.calls)
 
 
 class Biller(Served):
-    """The provider itself, running for as long as the ``with`` lasts: *base_url* is where to ask it.
+    """The provider itself, which runs for the duration of the ``with``; *base_url* is its address.
 
-    *rpm*, *tpm* and *at_once* are what it allows; *window* is how long its minute lasts, for tests in a hurry.
+    *rpm*, *tpm* and *at_once* are its limits; *window* is the length of its minute, for fast tests.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class Limits:
 
 
 class Meter:
-    """Counts what the last *window* seconds took: no stretch of that length ever holds more than is allowed."""
+    """Counts the usage of the last *window* seconds: no interval of that length ever exceeds the limit."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -130,7 +130,7 @@ class Meter:
         self._forget(now)
         limits = self._limits
         if limits.at_once is not None and self.running >= limits.at_once:
-            return 0.1  # nobody knows when another call ends
+            return 0.1  # the end of another call is unknown
         if limits.rpm is not None and len(self._taken) >= limits.rpm:
             return self._taken[0][0] + limits.window - now
         if limits.tpm is not None and self._tokens + tokens > limits.tpm:
@@ -218,12 +218,12 @@ class Provider:
 
 
 def request_hash(request: Any) -> str:
-    """The same for requests that say the same, in whatever order."""
+    """Equal for equal requests, in whatever order of keys."""
     return hashlib.sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()
 
 
 def _completion(request: Mapping[str, Any]) -> tuple[dict[str, Any], int, int]:
-    """The body of an answer, and the tokens in and out. It echoes, or says what the schema asks for."""
+    """The body of an answer, and the tokens in and out. It echoes, or follows the schema."""
     said = [str(message["content"]) for message in request["messages"]]
     shape = request.get("response_format", {}).get("json_schema", {}).get("schema")
     text = said[-1]

@@ -1,4 +1,4 @@
-"""A real worker, killed with -9 in the middle of its work."""
+"""Kills a real worker with -9 in the middle of its work."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ async def crash(
 ) -> int:
     """Start a real worker and kill it with -9 once *after* jobs have ended and *steps* steps were saved.
 
-    Its executors go with it, and what they had in hand stays *running* under their lease: see ``age`` and ``drain``.
-    They find the app by *reference* (module:attribute or file:attribute), or by the module that holds it. How many
+    Its executors die with it, and their jobs stay *running* under their lease: see ``age`` and ``drain``. They find
+    the app by *reference* (module:attribute or file:attribute), or by the module that holds it. Returns how many
     jobs have ended by then.
     """
     if after < 1 and steps < 1:
@@ -61,7 +61,7 @@ async def crash(
                         _still_hope(worker, now, said)
                         await asyncio.sleep(_LOOK)
             finally:
-                # The whole group, executors and their children included, at one moment.
+                # The whole process group at once, executors and their children included.
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(worker.pid, signal.SIGKILL)
                 worker.wait()
@@ -76,7 +76,7 @@ def _start_worker(orders: dict[str, Any], said: IO[bytes]) -> subprocess.Popen[b
         start_new_session=True,
     )
     assert worker.stdin is not None
-    # On its standard input, because the database's address holds a password and others can read a command line.
+    # On its standard input, because the database URL contains a password and others can read a command line.
     with worker.stdin as control:
         control.write(orjson.dumps(orders))
     return worker
@@ -96,7 +96,7 @@ def _still_hope(worker: subprocess.Popen[bytes], tally: ageing.Tally, said: IO[b
 
 
 def work_until_killed() -> None:
-    """The process that ``crash`` starts and kills: a worker, as its orders on standard input say."""
+    """The process that ``crash`` starts and kills: a worker with the orders from standard input."""
     orders = orjson.loads(sys.stdin.buffer.read())
     try:
         app = find_app(orders["reference"])

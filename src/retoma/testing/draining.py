@@ -1,4 +1,4 @@
-"""Everything that is ready, run in this process until nothing is."""
+"""Runs every ready job in this process until none is left."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from retoma.worker.status_board import StatusBoard
 
 
 async def drain(app: Retoma, *, at_once: int | None = None, queues: Sequence[str] | None = None) -> int:
-    """Run everything that is ready, in this process, until nothing is; how many jobs ended.
+    """Run every ready job in this process until none is left; returns how many jobs ended.
 
-    First it does the rounds of a worker: jobs of silent workers are recovered, late ones expire, schedules fire.
+    First it does the duties of a worker: jobs of silent workers are recovered, late ones expire, schedules fire.
     """
     async with app:
         while await app.jobs.recover():
@@ -42,7 +42,7 @@ async def drain(app: Retoma, *, at_once: int | None = None, queues: Sequence[str
 
 @asynccontextmanager
 async def an_executor(app: Retoma, at_once: int, queues: Sequence[str] | None) -> AsyncIterator[Executor]:
-    """An executor in this process, with a row of its own among the workers and a heart that beats."""
+    """An executor in this process, with its own row among the workers and a heartbeat."""
     registry = app.registry
     if not registry.own:
         raise ConfigurationError("This app has no pipelines to work on.", next="Pass pipelines=[…] to Retoma.")
@@ -57,7 +57,7 @@ async def an_executor(app: Retoma, at_once: int, queues: Sequence[str] | None) -
         at_once=at_once,
         lease=app.settings.lease_seconds,
     )
-    # Its own pool, made as a worker makes it, so that a test sees the plans that production gets.
+    # Its own pool, created as a worker creates it, so that a test gets the same plans as production.
     database = Database(app.database.url, app.settings, hot=True, most=6)
     await database.open()
     worker_id = (await app.fetch(hello))[0]

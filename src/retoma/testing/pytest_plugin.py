@@ -1,7 +1,7 @@
 """The plugin for pytest: a PostgreSQL for the run, a database for each test, and an app that uses it.
 
-pytest loads it in every project beside which Retoma is installed, so nothing of Retoma is imported until a fixture is
-asked for.
+pytest loads it in every project beside which Retoma is installed, so nothing of Retoma is imported
+until a fixture is used.
 """
 
 from __future__ import annotations
@@ -21,13 +21,15 @@ if TYPE_CHECKING:
     from retoma.app.retoma import Retoma
 
 _HOME = "PYTEST_RETOMA_HOME"
-"""Where the processes of one run find their server; the first of them says it."""
+"""Where the processes of one run find their server; the first of them sets it."""
 
 _SERVER = "RETOMA_TEST_SERVER"
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Choose the place of the server, which the other processes of the run inherit; it is made by who needs it."""
+    """Choose the folder of the server, which the other processes of the run inherit; the first fixture
+    that needs it starts it.
+    """
     if _HOME not in os.environ:
         os.environ[_HOME] = str(Path(tempfile.gettempdir()) / f"retoma-pytest-{uuid4().hex[:12]}")
         config.add_cleanup(_leave)
@@ -44,7 +46,7 @@ def _leave() -> None:
 
 @pytest.fixture(scope="session")
 def retoma_server() -> Iterator[str]:
-    """The address of a PostgreSQL on which databases can be made: RETOMA_TEST_SERVER, or an embedded one."""
+    """The URL of a PostgreSQL on which databases can be created: RETOMA_TEST_SERVER, or an embedded one."""
     if given := os.environ.get(_SERVER):
         yield given
         return
@@ -75,7 +77,7 @@ def _retoma_template(retoma_server: str) -> Iterator[str]:
 
 @pytest.fixture
 def retoma_database(retoma_server: str, _retoma_template: str) -> Iterator[str]:
-    """The address of a migrated database for one test, which is dropped afterwards."""
+    """The URL of a migrated database for one test, which is dropped afterwards."""
     name = f"retoma_test_{uuid4().hex[:12]}"
     _execute(retoma_server, f"create database {name} template {_retoma_template}")
     try:

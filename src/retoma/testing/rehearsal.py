@@ -1,4 +1,4 @@
-"""A handler run once, without a database: its memory is a dictionary."""
+"""Runs a handler once, without a database: its checkpoints are in a dictionary."""
 
 from __future__ import annotations
 
@@ -34,33 +34,33 @@ _numbers = count(1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rehearsal(Generic[Out]):
-    """How a handler did, without a database."""
+    """The result of a handler without a database."""
 
     ending: AttemptEnding
     """*completed*, *skipped*, *failed*, *postponed*, *waiting* or *review*."""
     reason: str | None
-    """Why it ended so, in the word that the job would carry."""
+    """Why it ended this way, as the job would store it."""
     error: str | None
-    """What the job would say of its failure."""
+    """The error that the job would store."""
     raised: BaseException | None
-    """The exception itself, where the handler raised one."""
+    """The exception itself, if the handler raised one."""
     again: bool
-    """Whether a failed attempt would be tried again, as long as attempts are left."""
+    """Whether a failed attempt would be retried, as long as attempts are left."""
     delay: float | None
-    """In how many seconds it would be taken up again."""
+    """In how many seconds it would continue."""
     done: list[str]
-    """The steps that were done now, in order."""
+    """The steps that ran, in order."""
     restored: list[str]
-    """The steps whose checkpoint was given back, in order."""
+    """The steps whose checkpoint was restored, in order."""
     set_aside: dict[str, str]
-    """The checkpoints that did not fit any more, and why."""
+    """The checkpoints that no longer fit, and why."""
     checkpoints: dict[str, Any]
-    """What is saved now, as plain JSON."""
+    """The checkpoints after the run, as plain JSON."""
     returned: Any = field(repr=False)
 
     @property
     def output(self) -> Out:
-        """What the handler returned (or proposed for review), as whoever asks for the job's output gets it."""
+        """What the handler returned (or proposed for review), as the job's output would be decoded."""
         if self.ending not in {AttemptEnding.COMPLETED, AttemptEnding.REVIEW}:
             why = self.error or self.reason or "no reason was given"
             raise AssertionError(f"The rehearsal ended {self.ending} and has no output: {why}") from self.raised
@@ -81,9 +81,9 @@ async def rehearse(
 ) -> Rehearsal[Out]:
     """Run a handler once, without a database.
 
-    *saved* is the past: what each step gave in an earlier attempt, long ago. *signals* is what the outside world
-    has said. ``run.transact`` gets *connection*, which may be a fake. Isolated functions run in their child unless
-    *isolated* is False. *configuration* is that of its batch. What the handler asks for by keyword is given by keyword.
+    *saved* is the past: the result of each step in an earlier attempt. *signals* are the signals that have arrived.
+    ``run.transact`` gets *connection*, which may be a fake. Isolated functions run in their child unless *isolated* is
+    False. *configuration* is that of its batch. The handler's providers are passed by keyword.
     """
     if missing := sorted(pipeline.needs.keys() - providers.keys()):
         raise ConfigurationError(
@@ -124,7 +124,7 @@ def _claim_of(pipeline: Pipeline[In, Any], input: In, attempt: int, *, again: bo
         attempt=attempt,
         max_attempts=max(attempt, pipeline.retry.attempts),
         crashes=0,
-        # Only a job that was claimed before can have something to give back.
+        # Only a job that was claimed before can have checkpoints.
         fence=2 if again else 1,
         signals=0,
         timeout_seconds=pipeline.timeout,
@@ -142,7 +142,7 @@ def _returned(pipeline: Pipeline[Any, Any], ended: Ended, raised: Sequence[BaseE
 
 
 def _watched(pipeline: Pipeline[Any, Any], raised: list[BaseException], *, isolated: bool) -> Callable[..., Any]:
-    """The handler of *pipeline*, which notes what it raises; its run may call isolated functions plainly."""
+    """The handler of *pipeline*, which notes what it raises; its run may call isolated functions in this process."""
 
     async def handler(given: Any, run: Run, **providers: Any) -> Any:
         try:
@@ -177,7 +177,7 @@ class _PlainSyncRun(SyncRun):
 
 
 class _Nobody:
-    """Nobody watches a rehearsal."""
+    """An observer that does nothing."""
 
     worker_id = 0
 
@@ -187,7 +187,7 @@ class _Nobody:
 
 
 class _Notebook:
-    """A run's memory in a dictionary."""
+    """A run's checkpoints in a dictionary."""
 
     def __init__(self, saved: Mapping[str, Any], signals: Mapping[str, Any], connection: Any) -> None:
         self.texts = {name: _json(value, f"saved[{name!r}]") for name, value in saved.items()}
@@ -237,10 +237,10 @@ class _Notebook:
 
 
 class _Straight:
-    """Sends every request and writes nothing down."""
+    """Sends every request and records nothing."""
 
     async def unfit(self, numbers: Sequence[int]) -> None:
-        """There is no store in which it would be marked."""
+        """There is no store in which to mark it."""
 
     async def call(self, claim: Claim | None, step: str, request: Request[Any], *, kind: str = "first") -> Answer:  # noqa: ARG002
         return await request.send()

@@ -1,6 +1,6 @@
 """The least of an HTTP server, in a process of its own on this machine, that misbehaves when it is told to.
 
-Fake providers stand on it: they say what a good answer is, and whoever tests says what goes wrong with it.
+Fake providers are built on it: they define the good answer, and the test defines what goes wrong with it.
 """
 
 from __future__ import annotations
@@ -98,12 +98,12 @@ class Wire:
         self._chance = random.Random(0)  # noqa: S311 - the same faults in every run
 
     async def serve(self, *, port: int = 0) -> None:
-        """Until the process that started this one ends; the port is printed first, as JSON."""
+        """Serve until the process that started this one ends; the port is printed first, as JSON."""
         parent = os.getppid()
         server = await asyncio.start_server(self._connection, LOOPBACK, port)
         print(json.dumps({"port": server.sockets[0].getsockname()[1]}), flush=True)  # noqa: T201
         async with server:
-            while os.getppid() == parent:  # a test that was killed leaves no server behind
+            while os.getppid() == parent:  # a killed test leaves no server behind
                 await asyncio.sleep(1)
 
     async def _connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -195,7 +195,7 @@ async def _write(
 
 
 class Served:
-    """A server that *command* starts, for as long as the ``with`` lasts."""
+    """A server that *command* starts, for the duration of the ``with``."""
 
     def __init__(self, *command: str) -> None:
         self._command = command
@@ -214,16 +214,16 @@ class Served:
             self.process.stdout.close()
 
     def tell(self, *faults: Fault) -> None:
-        """What goes wrong from now on, and forget what was heard; nothing at all when there are no *faults*."""
+        """Set the faults from now on, and forget earlier requests; without *faults* nothing goes wrong."""
         self.control("POST", "/_faults", [asdict(fault) for fault in faults])
 
     def heard(self) -> Sequence[dict[str, Any]]:
-        """What was asked since *tell*, in order."""
+        """The requests since *tell*, in order."""
         heard: list[dict[str, Any]] = self.control("GET", "/_heard")
         return heard
 
     def control(self, method: str, path: str, value: Any = None) -> Any:
-        """Ask the server about itself."""
+        """Query the server about itself."""
         connection = HTTPConnection(LOOPBACK, self.port, timeout=10)
         try:
             connection.request(method, path, json.dumps(value))

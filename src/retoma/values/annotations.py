@@ -1,4 +1,4 @@
-"""What a function says it returns."""
+"""The return annotations of functions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from retoma.errors import ConfigurationError
 
 
 def return_annotation(function: Callable[..., Any]) -> Any:
-    """What *function* says it returns, awaited; Any where it says nothing."""
+    """The return annotation of *function*, awaited; Any where there is none."""
     while isinstance(function, functools.partial):
         function = function.func
     if isinstance(function, type):
@@ -25,7 +25,7 @@ def return_annotation(function: Callable[..., Any]) -> Any:
     plain = inspect.unwrap(getattr(spoken, "__func__", spoken))
     names = getattr(getattr(plain, "__code__", None), "co_freevars", ())
     try:
-        # A function inside a function may name a type that only the outer one knows.
+        # A nested function may name a type that only the outer one knows.
         known = {name: cell.cell_contents for name, cell in zip(names, plain.__closure__ or (), strict=True)}
         only = types.SimpleNamespace(__annotations__={"return": raw})
         hint = typing.get_type_hints(only, plain.__globals__, known, include_extras=True)["return"]

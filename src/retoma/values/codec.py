@@ -1,4 +1,4 @@
-"""Values become JSON text that PostgreSQL can keep, and come back as what their annotation says."""
+"""Encodes values as JSON text that PostgreSQL can store, and decodes them by their annotation."""
 
 from __future__ import annotations
 
@@ -27,36 +27,36 @@ LIMIT_BYTES = 16_000_000
 DEEPEST = 100
 
 _CONFIG = ConfigDict(ser_json_inf_nan="constants", ser_json_bytes="base64", val_json_bytes="base64")
-# An odd run of backslashes: after an even one, "u0000" is six letters of somebody's text.
+# An odd run of backslashes: after an even one, "u0000" is six ordinary characters.
 _NUL = re.compile(rb"(?<!\\)((?:\\\\)*)\\u0000")
-# JSON without any of these four bytes holds no NUL, NaN, Infinity or U+FFFD: one look instead of four.
+# JSON without any of these four bytes contains no NUL, NaN, Infinity or U+FFFD: one scan instead of four.
 _ORDINARY = bytes(set(range(256)) - set(b"\\NI\xef"))
 _STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _BRACKETS = bytes.maketrans(b"{}", b"[]")
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _MISMATCH = re.compile(r"Expected `([^`]+)` - [^`\[]*\[(?:field_name='(\w+)', )?")
 _GIVEN = re.compile(r"input_type=(\w+)\]")
-# What cannot nest deeper than its annotation; for all else the depth is measured.
+# Types that cannot nest deeper than their annotation; for all others the depth is measured.
 _SHALLOW = re.compile(
     "none|bool|int|float|decimal|str|bytes|uuid|url|literal|enum|default|date|time|datetime|timedelta|nullable|"
     "union|tagged-union|list|tuple|set|frozenset|dict|typed-dict(-field)?|dataclass(-args|-field)?|model(-fields?)?|"
     "computed-field|own-config"
 )
-_WORDS = 80  # of a complaint that may quote what was saved
+_WORDS = 80  # characters of a message that may quote what was saved
 _PROSE = frozenset({"title", "description"})
 _ANNOTATE = "Annotate the return type with a dataclass, a pydantic model or a type of plain JSON."
 
 
 class Encoded(NamedTuple):
-    """JSON text; *changed* when the stored value is not quite the one that was given."""
+    """JSON text; *changed* when the stored value differs from the given one."""
 
     text: str
     changed: bool
 
 
 class Misfit(Exception):
-    """Text that is not the JSON of a *kind*: the *reason*, and the *place* in the value, such as "pages.3". Whoever
-    decodes knows what the text is, and words the error.
+    """Text that is not the JSON of a *kind*: the *reason*, and the *place* in the value, such as "pages.3". The caller
+    knows what the text is, and words the error.
     """
 
     def __init__(self, kind: str, place: str, reason: str) -> None:
@@ -85,7 +85,7 @@ class Codec(Generic[T]):
         self._from_json = adapter.validator.validate_json
         self._deep = not all(_SHALLOW.fullmatch(kind) for kind in kinds)
         self._hides_nan = "own-config" in kinds
-        # Where a type says nothing (Any), the value must say everything: equal its own round trip.
+        # Where a type says nothing (Any), the value itself must equal its own round trip.
         self._exact = "any" in kinds and not kinds & {"model", "dataclass"}
         has_fields = dataclasses.is_dataclass(annotation) or issubclass(plain_class(annotation), BaseModel)
         self._class = annotation if has_fields else None
@@ -96,7 +96,7 @@ class Codec(Generic[T]):
 
     @functools.cached_property
     def fingerprint(self) -> str:
-        """Changes when the shape of the annotation does; its wording may change freely."""
+        """Changes with the structure of the annotation, and not with titles and descriptions."""
         try:
             schema = self._adapter.json_schema()
         except (PydanticUserError, PydanticSerializationError):
@@ -104,7 +104,7 @@ class Codec(Generic[T]):
         return fingerprint(json.loads(json.dumps(schema, default=str), object_hook=_without_prose))
 
     def encode(self, value: T, *, what: str, limit: int = LIMIT_BYTES) -> Encoded:
-        """JSON that PostgreSQL takes, or Unstorable; *what* names the value in the complaint."""
+        """JSON that PostgreSQL accepts, or Unstorable; *what* names the value in the message."""
         changed = False
         try:
             raw = self._to_json(value, warnings="error", round_trip=True)
@@ -131,8 +131,8 @@ class Codec(Generic[T]):
         return Encoded(text, changed)
 
     def decode(self, text: str, *, untrusted: bool = False) -> T:
-        """The value that *text* was made from, or Misfit with the first reason. Of *untrusted* text a list is left at
-        its first fault: a million of them would take gigabytes to tell.
+        """The value of *text*, or Misfit with the first reason. For *untrusted* text the check of a list stops at its
+        first fault: a message for each of a million faults would take gigabytes.
         """
         read = self._hasty.validate_json if untrusted else self._from_json
         try:
@@ -140,12 +140,12 @@ class Codec(Generic[T]):
         except ValidationError as error:
             first = error.errors(include_url=False, include_context=False, include_input=False)[0]
             place, reason = _short(".".join(str(part) for part in first["loc"])), _short(first["msg"])
-        except Exception as error:  # noqa: BLE001 - a constructor may raise anything, and its words may hold the value
+        except Exception as error:  # noqa: BLE001 - a constructor may raise anything, and its message may contain the value
             place, reason = "", f"its constructor raised {type(error).__name__}"
         raise Misfit(_named(self.annotation), place, reason)
 
     def _washed(self, value: T, raw: bytes, changed: bool, what: str) -> tuple[T, bytes, bool]:
-        # Half characters in the keys of a typed dict are replaced by pydantic itself, unasked and unsaid.
+        # pydantic silently replaces lone surrogates in the keys of a typed dict.
         if not changed and b"\xef\xbf\xbd" in raw and self._was_bent(value):
             value, raw = self._cleaned(value, what)
             changed = True
@@ -232,10 +232,10 @@ def codec_of(annotation: Any) -> Codec[Any]:
 
 
 def too_deep(raw: bytes) -> bool:
-    """Whether JSON nests deeper than a database should be asked to follow."""
+    """Whether JSON nests deeper than PostgreSQL should be asked to parse."""
     if raw.count(b"[") + raw.count(b"{") <= DEEPEST:
         return False
-    # Each round takes the innermost pairs away, so the rounds are the depth; no walk in Python.
+    # Each round removes the innermost pairs, so the number of rounds is the depth; no loop over characters in Python.
     left = _STRING.sub(b"", raw).translate(_BRACKETS, _NOT_BRACKETS)
     for _ in range(DEEPEST):
         left = left.replace(b"[]", b"")
@@ -304,7 +304,7 @@ def _named(annotation: Any) -> str:
 
 
 def _without_prose(schema: dict[str, Any]) -> dict[str, Any]:
-    # A property may be called title too, but then a schema stands under the name, not a text.
+    # A property may be called title too, but then its value is a schema, not a text.
     return {key: part for key, part in schema.items() if key not in _PROSE or not isinstance(part, str)}
 
 

@@ -1,5 +1,5 @@
-"""Foreign text where it could do more than be read: what steers a terminal is shown, what a spreadsheet would compute
-is quoted, what nobody sees is left out of what a model is told.
+"""Makes foreign text harmless: control characters for a terminal are shown, formulas for a spreadsheet are quoted, and
+invisible characters are removed from what a model is sent.
 """
 
 from __future__ import annotations
@@ -8,9 +8,9 @@ import re
 import unicodedata
 from typing import Any
 
-# C0 but for tab and line end, DEL, C1; marks, overrides and isolates of the writing direction; separators of lines.
+# C0 except tab and newline, DEL, C1; marks, overrides and isolates of the writing direction; line separators.
 _STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
-# What takes no room and has no sound: soft hyphens, joiners, directions, tags, selectors of variants.
+# Characters without width or sound: soft hyphens, joiners, directions, tags, variation selectors.
 _INVISIBLE = re.compile(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff"
     "\ufff9-\ufffb\U000e0000-\U000e0fff]"
@@ -19,7 +19,7 @@ _FORMULA = frozenset("=+-@")
 
 
 def visible(text: str) -> str:
-    r"""*text* with what would steer a terminal written out: ``\x1b``, ``\u202e``."""
+    r"""*text* with terminal control characters written out: ``\x1b``, ``\u202e``."""
     return _STEERING.sub(_written, text)
 
 
@@ -29,7 +29,7 @@ def _written(found: re.Match[str]) -> str:
 
 
 def visible_json(text: str) -> str:
-    """The same of JSON, which says the same afterwards. Its writer has escaped only what JSON must."""
+    """The same for JSON, whose meaning stays. The encoder has escaped only what JSON requires."""
     return text if text.isascii() and "\x7f" not in text else _STEERING.sub(_escaped, text)
 
 
@@ -38,20 +38,20 @@ def _escaped(found: re.Match[str]) -> str:
 
 
 def cell(value: Any) -> Any:
-    """*value* as a cell of a table that people open in a spreadsheet: a text that would be taken for a formula is made
-    one that is shown, however it hides its sign.
+    """*value* as a cell of a table that people open in a spreadsheet: a text that would be read as a formula is quoted,
+    however its sign is hidden.
     """
     if not isinstance(value, str):
         return "" if value is None else value
     text = visible(value)
-    # Spreadsheets skip blanks and what is invisible, and take the wide forms of the signs for the signs.
+    # Spreadsheets skip blanks and invisible characters, and accept the full-width forms of the signs.
     bare = _INVISIBLE.sub("", _STEERING.sub("", value)).lstrip()
     sign = unicodedata.normalize("NFKC", bare[:1])[:1]
     return f"'{text}" if sign in _FORMULA or value[:1] in ("\t", "\r", "\n") else text
 
 
 def spoken(text: str) -> tuple[str, int]:
-    """*text* without what nobody sees in it, and how many characters that were: a person who reads the document and a
-    model that is asked about it then read the same.
+    """*text* without its invisible characters, and how many were removed: a person who reads the document and a model
+    that is asked about it then see the same.
     """
     return _INVISIBLE.subn("", text)

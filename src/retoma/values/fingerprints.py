@@ -1,4 +1,4 @@
-"""Short hashes that are the same in every process: of a text, of a call's arguments, of anything JSON can say."""
+"""Short hashes that are the same in every process: of a text, of a call's arguments, of any JSON value."""
 
 from __future__ import annotations
 

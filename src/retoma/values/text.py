@@ -1,4 +1,4 @@
-"""Text that PostgreSQL can hold: it takes every character but NUL, and no half of one."""
+"""Text that PostgreSQL can store: every character except NUL and lone surrogates."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
 
 def unstorable_mark(text: str) -> str | None:
-    """The first mark of *text* that PostgreSQL cannot hold: NUL, or half of a character (a lone surrogate)."""
+    """The first character of *text* that PostgreSQL cannot store: NUL, or a lone surrogate."""
     found = _UNSTORABLE.search(text)
     return found and found[0]
 
 
 def storable(text: str) -> str:
-    """*text* with U+FFFD for what PostgreSQL cannot hold."""
+    """*text* with U+FFFD in place of what PostgreSQL cannot store."""
     if _UNSTORABLE.search(text) is None:
         return text
-    # By way of UTF-16, two halves that belong together become their character again.
+    # Through UTF-16, two surrogates that belong together become their character again.
     return text.replace("\0", "\ufffd").encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

@@ -1,4 +1,4 @@
-"""One attempt, from claimed to ended."""
+"""One attempt of a job, from the claim to its ending."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ _LONGEST_WAIT = 30 * 86_400.0
 async def attempt(
     claim: Claim, pipeline: Pipeline[Any, Any], steps: Steps, providers: Mapping[str, Any], threads: Threads
 ) -> Ended:
-    """Run the handler of *pipeline* over the job's input and say how it ended. Never raises but when cancelled."""
+    """Run the handler of *pipeline* on the job's input and return how the attempt ended. Raises only when cancelled."""
     began = time.monotonic()
     try:
         ended = await _handled(claim, pipeline, steps, providers, threads)
     except asyncio.CancelledError as error:
         task = asyncio.current_task()
         if task is None or task.cancelling():
-            raise  # perhaps it was told to stop: whoever runs it knows
+            raise  # the task itself was cancelled: the caller knows why
         ended = ending_of(claim, pipeline, cancelled_by_itself(error))
     except BaseException as error:  # noqa: BLE001 - whatever a handler raises is how it ended
         ended = ending_of(claim, pipeline, error)
@@ -64,15 +64,15 @@ async def _handled(
 
 
 def cancelled_by_itself(error: asyncio.CancelledError) -> RuntimeError:
-    """Nobody told this handler to stop: something it waited for was cancelled, and that is a failure like any other.
-    Given back at no cost, it would come again for ever.
+    """The failure of a handler that raised CancelledError although its task was not cancelled: something that it
+    awaited was cancelled. This counts as a failed attempt. A free release would let the job come back without end.
     """
     failure = RuntimeError("Something that the handler waited for was cancelled.")
     return failure.with_traceback(error.__traceback__)
 
 
 def ending_of(claim: Claim, pipeline: Pipeline[Any, Any], error: BaseException) -> Ended:
-    """How an attempt that raised *error* ended, in words that can be stored."""
+    """How an attempt that raised *error* ended, as text that PostgreSQL can store."""
     ended = _ending_of(claim, pipeline, error)
     ended.reason = ended.reason and _bounded(ended.reason)
     ended.error = ended.error and _bounded(ended.error)
@@ -95,12 +95,12 @@ def _ending_of(claim: Claim, pipeline: Pipeline[Any, Any], error: BaseException)
         case Review(value, reason):
             return _reviewed(ended, value, reason)
         case AnswerUnfit():
-            # Asked again it would be answered from the store, with the same words.
+            # A retry would get the same answer, because the answer is stored.
             ended.reason, ended.error = "unfit", describe(error)
         case LeaseLost():
             ended.ending, ended.reason = AttemptEnding.RELEASED, "lease"
         case _ if is_our_outage(error):
-            # Not the handler's fault: it costs no attempt, as long as it does not go on for ever.
+            # The database caused this, not the handler, so the job is postponed and uses no attempt.
             ended.ending, ended.reason, ended.delay = AttemptEnding.POSTPONED, "database", _AFTER_OUTAGE
             ended.error = describe(error)
         case Ending() as other:
@@ -124,7 +124,7 @@ def _reviewed(ended: Ended, value: Any, reason: str) -> Ended:
 
 
 def _retry_after(error: BaseException) -> float:
-    """What the error says of when to come back, in seconds; whatever its library put there, it does no harm."""
+    """The seconds that the error asks to wait before a retry; 0 when the value is not a usable number."""
     try:
         said = getattr(error, "retry_after", 0) or 0
         seconds = said.total_seconds() if isinstance(said, timedelta) else float(said)
@@ -134,17 +134,17 @@ def _retry_after(error: BaseException) -> float:
 
 
 def describe(error: BaseException) -> str:
-    """*error* as text that can be stored: what, and the last frames of where."""
+    """*error* as text that can be stored: the message and the last frames of the traceback."""
     try:
         head = f"{type(error).__name__}: {error}"
-    except Exception:  # noqa: BLE001 - its own words may fail, too
+    except Exception:  # noqa: BLE001 - its __str__ may raise, too
         head = type(error).__name__
     lines = "".join(traceback.format_exception(type(error), error, _users_frames(error))).strip()
     return _bounded(f"{head}\n\n{lines[-_LONGEST_ERROR:]}" if error.__traceback__ else head)
 
 
 def _users_frames(error: BaseException) -> types.TracebackType | None:
-    """The traceback from the user's first line on: the engine's own frames above it say nothing."""
+    """The traceback from the first line of user code on; the engine's frames above it do not help."""
     frames = error.__traceback__
     while frames is not None and frames.tb_frame.f_globals.get("__name__", "").startswith("retoma."):
         frames = frames.tb_next
@@ -152,5 +152,5 @@ def _users_frames(error: BaseException) -> types.TracebackType | None:
 
 
 def _bounded(text: str) -> str:
-    """*text* as PostgreSQL can hold it, and not endless."""
+    """*text* as PostgreSQL can store it, cut to a maximum length."""
     return storable(text[: 2 * _LONGEST_ERROR])

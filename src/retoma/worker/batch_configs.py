@@ -1,4 +1,4 @@
-"""What batches were made with, read once per executor and change."""
+"""Batch configurations, cached per executor and read again when a batch changes."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ _MOST = 256
 
 
 class Configurations:
-    """The configurations of the batches at hand; asked for once, however many of their jobs begin together."""
+    """A cache of batch configurations. Jobs that start together share one read."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._known: dict[tuple[int, int | None], asyncio.Task[str]] = {}
 
     async def of(self, claim: Claim) -> dict[str, Any]:
-        """A copy of its own for each job: what one handler changes in it, no other sees."""
+        """The configuration of the job's batch. Each job gets its own copy, so a handler's
+        changes stay in that handler.
+        """
         assert claim.batch_id is not None
         key = (claim.batch_id, claim.batch_epoch)
         if key not in self._known:
@@ -33,9 +35,9 @@ class Configurations:
             text: str = await asyncio.shield(reading)
         except Exception:
             if self._known.get(key) is reading:
-                del self._known[key]  # the next one asks again
+                del self._known[key]  # the next call reads it again
             raise
-        found: dict[str, Any] = json.loads(text)  # keeps numbers of more than 64 bits
+        found: dict[str, Any] = json.loads(text)  # json keeps integers of more than 64 bits
         return found
 
     async def _read(self, batch_id: int) -> str:

@@ -1,4 +1,4 @@
-"""Taking jobs: one claim after the other, lanes in turn, and nothing forgotten that an unheard answer took."""
+"""Claims jobs: one claim at a time, lanes in turn. A claim whose response was lost is looked up by its token."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from retoma.store.query import Query
 from retoma.store.turns import Turns
 from retoma.system.settings import Settings
 
-_FOLLOWS = 4  # how often the lines that were just served are followed before every line is looked at again
-_KNOWN = 3  # looks and follows by which one judges whether a look is dear:
-_DEAR, _DEARER = 0.02, 5.0  # it takes more seconds, and so many times what a follow takes
-_SHARE, _LONGEST = 20.0, 2.0  # then they are followed for so many times its seconds, and no longer than this
-_LATE = 10.0  # seconds past the longest statement, after which a lost claim can no longer be done
+_FOLLOWS = 4  # claims that may follow the lines just served before the next full scan
+_KNOWN = 3  # samples needed of each kind before a full scan can be called expensive:
+_DEAR, _DEARER = 0.02, 5.0  # it takes more than this many seconds, and this many times as long as a follow
+_SHARE, _LONGEST = 20.0, 2.0  # then follow for this many times the seconds of a scan, and at most this many seconds
+_LATE = 10.0  # seconds past the statement timeout after which a lost claim can no longer commit
 
 
 class Claimer:
-    """Claims jobs for one worker. *hungry* when the last claim found less than it asked for; *line* is asked instead of
-    the pool when there is one.
+    """Claims jobs for one worker. *hungry* is true when the last claim returned fewer jobs than its limit. *line* is a
+    dedicated connection; when it is set, claims use it instead of the pool.
     """
 
     def __init__(
@@ -57,21 +57,22 @@ class Claimer:
         self._doubts: dict[UUID, tuple[float, set[int]]] = {}
 
     def knows(self, token: UUID | None) -> bool:
-        """Whether the claim with this *token* is under way, or its answer was lost and is looked for."""
+        """Whether the claim with this *token* is in progress, or its response was lost and is still being looked up."""
         return token in self._under_way or token in self._doubts
 
     async def held(self) -> list[tuple[Claim, UUID | None]]:
-        """All that this worker holds, as the database sees it, each with the token of its claim."""
+        """All jobs that this worker holds according to the database, each with the token of its claim."""
         asked = self.line or self._database
         look = workers.held(self._worker_id)
         return await retrying(lambda: asked.all(look), doing="looking what is held", outages=self._database.outages)
 
     async def claim(self, limit: int, *, suspects: bool = False) -> list[Claim]:
-        """Take what is ready, of those that must run alone or of the others. When one walk does not reach every lane
-        and finds nothing, go on, once around.
+        """Claim up to *limit* ready jobs; with *suspects*, only jobs that must run alone. A scan that ends before it
+        has visited every lane and finds nothing continues where it stopped, once around all lanes.
 
-        The lines that were just served are followed a few times, before every line is looked at again. Where a long
-        transaction makes that look dear, they are followed for as long as keeps it a small part of the whole.
+        A few claims follow the lines that were just served before the next full scan of all lines. When a long
+        transaction makes full scans expensive, follows continue for longer, so that scans stay a small part of the
+        time.
         """
         try:
             rows = await self._follow(limit) if not suspects and self._may_follow() else []
@@ -82,7 +83,7 @@ class Claimer:
             self.hungry = len(rows) < limit
             return rows + await self._adopt() if self._doubts else rows
         finally:
-            self._under_way.clear()  # whoever asked has them now
+            self._under_way.clear()  # the caller holds these claims now
 
     async def _follow(self, limit: int) -> list[Claim]:
         token = uuid4()
@@ -99,7 +100,7 @@ class Claimer:
         return self._follows < _FOLLOWS
 
     def _look_is_dear(self) -> bool:
-        """Whether a look takes long because of what it finds in its way, and not because everything takes long."""
+        """Whether a full scan is slow by itself, and not because every statement is slow now."""
         if len(self._look_seconds) < _KNOWN or not self._follow_seconds:
             return False
         look = min(self._look_seconds)
@@ -119,7 +120,7 @@ class Claimer:
         try:
             rows = await (self.line or self._database).all(query)
         except (psycopg.Error, DatabaseUnreachable) as error:
-            # No job's data is asked about here, so there is nobody to blame: whatever it is, it is waited for.
+            # A claim carries no job data, so no job can have caused the error: wait and try again, whatever it is.
             if isinstance(error, PoolClosed):
                 raise
             if is_lost(error):
@@ -132,8 +133,8 @@ class Claimer:
         return rows
 
     async def _adopt(self) -> list[Claim]:
-        """The answers to some claims were lost: take what they took, once the database answers. The server may come
-        to them even later, so it is asked again until no statement of that age can be under way.
+        """Return the jobs of claims whose response was lost. The server may still execute such a claim later, so the
+        lookup repeats until no statement of that age can be running.
         """
         found: list[Claim] = []
         for token, (until, known) in list(self._doubts.items()):

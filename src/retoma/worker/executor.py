@@ -1,4 +1,4 @@
-"""An executor: claims jobs, runs their handlers at once, writes how they ended."""
+"""An executor: claims jobs, runs their handlers concurrently, and writes their endings."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from retoma.worker.running_job import RunningJob, SentAway, told_of, who
 from retoma.worker.status_board import StatusBoard, Totals
 
 _TICK = 0.1
-_AHEAD = 0.05  # seconds of work to have at hand when jobs are short
-_MOST_AHEAD = 4  # times at_once
+_AHEAD = 0.05  # seconds of work to prefetch when jobs are short
+_MOST_AHEAD = 4  # times at_once, at most
 _MOST_BACKLOG = 2000
-_LONGEST_FETCHED = 1.0  # seconds without a beginning, after which what waits here goes back
+_LONGEST_FETCHED = 1.0  # seconds without a started job after which prefetched jobs are released
 
 
 class Executor:
-    """Runs handlers for one worker row. Knows nothing of processes: a supervisor beats for it."""
+    """Runs handlers for one worker row. It manages no processes: the supervisor sends its heartbeats."""
 
     def __init__(
         self,
@@ -51,8 +51,8 @@ class Executor:
         apart: bool = False,
         hint: int | None = None,
     ) -> None:
-        """*apart*: for the jobs that must run alone, one at a time, and only while there are any. *hint*: the lock that
-        the connections of this worker hold.
+        """*apart*: run only jobs that must run alone, one at a time, and stop when none is left. *hint*: the key of the
+        advisory lock that this worker's connections hold.
         """
         self.database = database
         self.settings = settings
@@ -68,7 +68,7 @@ class Executor:
         self.totals = Totals()
         self._sent_away = SentAway()
         self._ready: deque[Claim] = deque()
-        self._running: dict[tuple[int, int], RunningJob] = {}  # by job and fence: what was taken away may come again
+        self._running: dict[tuple[int, int], RunningJob] = {}  # by job and fence: a lost job can come again
         self._free = list(range(board.places))
         self._settling: asyncio.Task[None] | None = None
         self._began_at = 0.0
@@ -77,26 +77,26 @@ class Executor:
         self._configurations = Configurations(database)
         self.caller = Caller(database, worker_id, tenant=settings.reuse_within, unknown_price=settings.unknown_price)
         self._wake = asyncio.Event()
-        self._full = False  # no more was claimed for want of a place
+        self._full = False  # whether the last claim was skipped because no place was free
         self._rate = 0.0
         self._threads = pool(self.at_once, "handler", nice=settings.worker_nice)
 
     @property
     def memory(self) -> Journal:
-        """Where runs keep their checkpoints."""
+        """The store of the runs' checkpoints."""
         return self.ledger
 
-    # — the loops —
+    # — loops —
 
     async def run(self) -> None:
-        """Work until told to drain; come back when every job is finished or handed back. When this raises, nobody looks
-        after the handlers that still run: end the process.
+        """Work until told to drain, and return when every job is finished or released. When this raises, running
+        handlers are no longer supervised: exit the process.
         """
         loop = asyncio.get_running_loop()
         loop.set_default_executor(pool(max(32, 4 * self.at_once), "step", nice=self.settings.worker_nice))
         self.totals.ready = True
         self.board.tell(self.totals)
-        # One connection claims and listens: an idle executor has no other.
+        # One connection both claims and listens, so an idle executor needs no other.
         line = listening(self.database.url, self.settings, frozenset(self.queues), self.wake, hint=self._hint)
         self._claiming.line = line
         reconciling = reconcile(self._claiming, self._known, self._give_back)
@@ -106,7 +106,7 @@ class Executor:
             await wait_for_leader(working, *background)
         except BaseException:
             for held in self._running.values():
-                self.board.clear(held.place)  # none of them did this: without a note they go back untouched
+                self.board.clear(held.place)  # no handler caused this: without a note no job is blamed
             for each in (working, *background):
                 each.cancel()
             ended = asyncio.gather(working, *background, return_exceptions=True)
@@ -119,7 +119,9 @@ class Executor:
         self.ledger.close()
 
     def _known(self) -> set[tuple[int, int]]:
-        """Every job that is in these hands, by its fence."""
+        """Job and fence of every job that this executor holds: prefetched, running, or with an
+        ending not yet written.
+        """
         claims = (*self._ready, *(each.claim for each in self.ledger.unwritten()))
         return {*self._running, *((claim.id, claim.fence) for claim in claims)}
 
@@ -128,7 +130,7 @@ class Executor:
         self._release(claim, reason="forgotten")
 
     async def drain(self) -> None:
-        """Run what is ready until nothing is; for tests and one-off programs."""
+        """Run jobs until none is ready; for tests and one-off programs."""
         self.totals.ready = True
         while True:
             claims = await self._claiming.claim(self.at_once)
@@ -146,11 +148,11 @@ class Executor:
             await self.ledger.settled()
 
     def wake(self) -> None:
-        """There may be something to do."""
+        """Interrupt the current wait: there may be a job to claim."""
         self._wake.set()
 
     def stop(self, *, now: bool = False) -> None:
-        """Finish the step at hand and hand back; *now* does not wait for the step."""
+        """Drain: let running steps finish, then release the jobs. With *now*, cancel running steps too."""
         self.draining = self.totals.draining = True
         while self._ready:
             self._release(self._ready.popleft())
@@ -160,8 +162,8 @@ class Executor:
         self.wake()
 
     def settle(self) -> None:
-        """End soon, for a handler does not let go of its job: begin nothing more, and say on
-        the board when nothing that is paid for is on its way any more.
+        """Prepare for a kill, because a handler ignores its cancellation: start nothing more, and set *settled* on the
+        board once every paid answer in flight is written.
         """
         self.stop()
         self._settling = self._settling or asyncio.get_running_loop().create_task(self._settle())
@@ -173,8 +175,8 @@ class Executor:
         self.board.tell(self.totals)
 
     def call_off(self, id: int, fence: int, why: str) -> None:
-        """Let go of a job: at once when it was cancelled or lost, after the step at hand when it is to rest. One that
-        only waits here is not begun.
+        """Stop holding a job: at once when it was cancelled or lost, after the current step when its batch is paused
+        or failed. A prefetched job is not started.
         """
         if held := self._running.get((id, fence)):
             held.let_go(why)
@@ -186,7 +188,7 @@ class Executor:
                 self._release(claim)
 
     def cut_off(self) -> bool:
-        """Whether so long has passed since a heartbeat reached the database that our jobs may be another's."""
+        """Whether no heartbeat has reached the database for a whole lease, so that other workers may hold our jobs."""
         beat = self.board.beat
         return beat > 0 and time.monotonic() - beat > self.settings.lease_seconds
 
@@ -208,13 +210,13 @@ class Executor:
             self._take(claims)
             idle = 0 if claims else idle + 1
             if claims:
-                await asyncio.sleep(0)  # what was taken begins before more is asked for
+                await asyncio.sleep(0)  # let the claimed jobs start before the next claim
             else:
-                # A little chance, so that a fleet does not look all at the same moment.
+                # Jitter, so that the workers of a fleet do not poll at the same moment.
                 await self._rest(self.settings.poll_seconds * (0.8 + 0.4 * (hash((self.worker_id, idle)) % 100) / 100))
         while self._running:
             await self._rest(_TICK)
-        # Answers that are still on their way to handlers that were stopped: they are paid for.
+        # Wait for answers still in flight for stopped handlers: they are paid for.
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self.settings.drain_seconds):
                 await self.caller.settled()
@@ -246,17 +248,19 @@ class Executor:
                 held.cut("timeout")
 
     def _hand_back(self, now: float) -> None:
-        """What was fetched ahead and cannot begin, because what runs takes longer than it did, is another's to have."""
+        """Release prefetched jobs that cannot start because the running jobs take longer than expected, so that other
+        workers can claim them.
+        """
         if now - self._began_at < _LONGEST_FETCHED or self.cut_off():
             return
         while self._ready:
             self._release(self._ready.popleft(), reason="fetched too early")
 
-    # — taking jobs —
+    # — claiming jobs —
 
     def _room(self) -> int:
-        """How many to claim now. Short jobs are fetched ahead, in larger bites; long ones only when a place is
-        free, so that another worker may have them.
+        """How many jobs to claim now. Short jobs are prefetched in larger groups. Long jobs are claimed only when a
+        place is free, so that other workers can claim the rest.
         """
         if self.ledger.backlog > _MOST_BACKLOG or self.cut_off():
             return 0
@@ -266,12 +270,14 @@ class Executor:
         return room if ahead == 0 or at_hand <= (self.at_once + ahead) // 2 else 0
 
     def _take(self, claims: Sequence[Claim]) -> None:
-        """Have them ready. They begin in the order in which they were given: recovery counts on it."""
+        """Put the claims into the ready queue. They start in the order of the claim, and
+        recovery relies on that order.
+        """
         self.totals.claimed += len(claims)
         self._ready.extend(claims)
         self._start()
 
-    # — running them —
+    # — running jobs —
 
     def _start(self) -> None:
         while self._ready and self._free and not self.cut_off():
@@ -283,7 +289,7 @@ class Executor:
             held.handling = asyncio.get_running_loop().create_task(self._run(held))
 
     async def _handle(self, held: RunningJob) -> Ended:
-        if held.why is not None:  # it was stopped between the claim and the handler's first line
+        if held.why is not None:  # stopped between the claim and the first line of the handler
             return held.ending()
         if held.claim.batch_id is not None:
             held.steps.configuration = await self._configurations.of(held.claim)
@@ -320,7 +326,8 @@ class Executor:
         self.ledger.end(Ended(claim, AttemptEnding.RELEASED, reason=reason))
 
     def _lost(self, job: int, fence: int) -> None:
-        # Cancelled rather than only told: a handler that catches every Exception must not go on paying.
+        # Cancel the task instead of raising in the step: a handler that catches every Exception must not
+        # make more paid calls.
         if held := self._running.get((job, fence)):
             held.cut("lost")
 
@@ -333,7 +340,7 @@ class Executor:
         elif state == "queued" and ended.ending == AttemptEnding.FAILED:
             self.totals.retried += 1
         if self._claiming.hungry and (ended.claim.lane_id or state == "queued"):
-            self.wake()  # its place in a full lane is free now, or it may come again at once
+            self.wake()  # the job has freed a slot in a full lane, or is ready again
         if state is None:
             emit(JobLost(**who(self.worker_id, ended.claim)))
         elif heard() and not self._sent_away.again(ended, state):

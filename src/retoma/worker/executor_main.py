@@ -1,4 +1,4 @@
-"""The executor's own process: what a supervisor starts."""
+"""The executor process that a supervisor starts."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from retoma.worker.executor import Executor
 from retoma.worker.loader import Program, find_program
 from retoma.worker.status_board import StatusBoard
 
-CANNOT_START = 78  # as in sysexits: a configuration error
-_IDLE = 15.0  # seconds after which a connection that nobody needs is closed
+CANNOT_START = 78  # EX_CONFIG of sysexits: a configuration error
+_IDLE = 15.0  # seconds after which an unused connection is closed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Orders:
-    """What a supervisor tells a new executor, on its control pipe: never on the command line, for others can
-    read that, and the database's address holds a password.
+    """What a supervisor tells a new executor. The orders go through the control pipe and not through the command line,
+    because other users can read a command line and the database URL contains a password.
     """
 
     reference: str
@@ -53,7 +53,7 @@ class Orders:
 
 
 def die_with(parent: int) -> None:
-    """Have the kernel end this process when its parent ends, however that happens."""
+    """Ask the kernel to kill this process when its parent ends, for whatever reason."""
     if kernel.LINUX:
         kernel.signal_at_parents_death(signal.SIGKILL)
     if os.getppid() != parent:
@@ -70,15 +70,16 @@ async def _obey(executor: Executor, control: asyncio.StreamReader) -> None:
                     executor.stop(now=now)
                 case {"settle": True}:
                     executor.settle()
-    except Exception as error:  # noqa: BLE001 - who cannot hear an order must not go on
+    except Exception as error:  # noqa: BLE001 - an executor that cannot read orders must not continue
         _end_at_once(error)
-    # The pipe is closed: the supervisor is gone, and nobody beats for these jobs any more.
+    # The pipe is closed: the supervisor has ended, and nothing sends heartbeats for these jobs any more.
     os._exit(1)
 
 
 def _end_at_once(error: BaseException) -> NoReturn:
-    """The loop of the executor failed. Its supervisor gives the jobs back at once; a process that lived on would hold
-    them and do nothing, and one that tidied up would close connections under handlers that still run.
+    """Exit at once after the executor's loop has failed; the supervisor then releases its jobs immediately. A
+    process that lived on would hold jobs and do nothing, and an orderly shutdown would close connections under
+    handlers that still run.
     """
     with contextlib.suppress(Exception):
         told = "".join(traceback.format_exception(error))
@@ -88,7 +89,9 @@ def _end_at_once(error: BaseException) -> NoReturn:
 
 
 async def _open(database: Database) -> None:
-    """Connect; the supervisor has done so before, so a database that does not answer now will answer again."""
+    """Open the app, with retries: the supervisor has connected before, so an unreachable database
+    is a temporary outage.
+    """
     await retrying(database.open, doing="starting", outages=database.outages)
 
 
@@ -134,11 +137,11 @@ async def work(app: Program, orders: Orders, control: Any) -> None:
 
 
 def main() -> None:
-    """Read the orders from standard input, then work. Ctrl-C in a terminal is the supervisor's business."""
+    """Read the orders from standard input, then work. Ignores Ctrl-C, which the supervisor handles."""
     faulthandler.enable()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    control = os.fdopen(0, "rb", buffering=0)  # unbuffered: the loop reads what follows
+    control = os.fdopen(0, "rb", buffering=0)  # unbuffered, because the loop reads the rest of the pipe
     line = b""
     while not line.endswith(b"\n"):
         piece = control.read(1)
@@ -154,8 +157,8 @@ def main() -> None:
         uvloop.run(work(app, orders, control))
     except RetomaError as error:
         sys.stderr.write(f"{error.message}\n{error.next}\n")
-        # A wrong program stays wrong; a database that does not answer may answer later.
+        # A configuration error is permanent, so the supervisor must not restart; an unreachable database is temporary.
         sys.exit(CANNOT_START if isinstance(error, ConfigurationError) else 1)
-    # Threads of handlers that were told to stop may still run; nothing they do counts any more.
+    # Threads of stopped handlers may still run; their results are dropped.
     sys.stderr.flush()
     os._exit(0)

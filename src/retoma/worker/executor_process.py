@@ -1,4 +1,4 @@
-"""One executor process, as its supervisor sees it: started, watched, ended, and what it left behind."""
+"""One executor process from its supervisor's side: start, control, watch, kill, and account for its jobs."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from retoma.system.settings import Settings
 from retoma.worker.executor_main import CANNOT_START, Orders
 from retoma.worker.status_board import Note, StatusBoard
 
-_STILL = 1.0  # seconds without a tick, after which a loop stands still
-_MOST_UNSENT = 65_536  # bytes that wait for an executor to read, beside those that the pipe itself holds
+_STILL = 1.0  # seconds without a tick after which an event loop counts as stuck
+_MOST_UNSENT = 65_536  # bytes of orders that may wait for the executor to read, in addition to the pipe's own buffer
 
 
 @dataclass(frozen=True, slots=True)
 class Late:
-    """Why an executor must be ended, and for which jobs."""
+    """Why an executor must be killed, and for which jobs."""
 
     reason: str
     jobs: str
@@ -38,7 +38,7 @@ class Late:
 
 @dataclass(frozen=True, slots=True)
 class Death:
-    """How an executor ended, and which of its jobs answer for it."""
+    """How an executor ended, and the jobs that are blamed for it."""
 
     reason: str
     error: str
@@ -51,7 +51,7 @@ class Death:
 
 @dataclass(slots=True)
 class Counted:
-    """Figures of a worker that no executor could count: these jobs ended, or came back, without one."""
+    """Counters for jobs that ended or were recovered without an executor to count them."""
 
     failed: int = 0
     retried: int = 0
@@ -59,7 +59,7 @@ class Counted:
 
 
 class Process:
-    """An executor process. *gone* is done when it has ended."""
+    """An executor process. The future *gone* completes when the process has ended."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class Process:
         apart: bool,
         hint: int | None = None,
     ) -> None:
-        """Raises OSError when this machine has no room for another process now."""
+        """Raises OSError when the machine cannot start another process now."""
         self.worker_id = worker_id
         self.board = StatusBoard.new(at_once)
         self.gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -81,8 +81,8 @@ class Process:
         self._peak: float | None = None
         self._killed: str | None = None
         self._killed_at = 0.0
-        self._called_off: dict[tuple[int, int], tuple[str, float]] = {}  # by job and fence, not to be held any more
-        self._said: dict[tuple[int, int, str], float] = {}  # what was told of whom, and when
+        self._called_off: dict[tuple[int, int], tuple[str, float]] = {}  # by job and fence: why, and since when
+        self._said: dict[tuple[int, int, str], float] = {}  # by job, fence and reason: when the order was last sent
         self._unsent = bytearray()
         self._full_since: float | None = None
         self._counted = Counted()
@@ -109,7 +109,7 @@ class Process:
         self.pid = self._popen.pid
         self._unsent += orders.line()
         self.flush()
-        # A thread of its own, because only wait4 tells how much memory the child had used.
+        # A thread of its own, because only the blocking wait4 reports the child's peak memory.
         waiting = threading.Thread(target=self._wait, args=(asyncio.get_running_loop(),), daemon=True)
         try:
             waiting.start()
@@ -124,11 +124,11 @@ class Process:
             [sys.executable, "-c", "from retoma.worker.executor_main import main; main()"],
             stdin=subprocess.PIPE,
             pass_fds=[self.board.file],
-            # Before numpy can be loaded there: executors are many, and each would take a thread per core for itself.
+            # Set before numpy loads: there are many executors, and each would start a thread per core.
             env={"OPENBLAS_NUM_THREADS": "1", **os.environ},
         )
         assert started.stdin is not None
-        # An executor that does not read must not make its supervisor wait.
+        # An executor that does not read its pipe must not block the supervisor.
         os.set_blocking(started.stdin.fileno(), False)
         return started
 
@@ -138,14 +138,14 @@ class Process:
         self._popen.returncode = self._status
         scale = 1024 * 1024 if sys.platform == "darwin" else 1024
         self._peak = usage.ru_maxrss / scale
-        with contextlib.suppress(RuntimeError):  # the loop may be gone with the supervisor
+        with contextlib.suppress(RuntimeError):  # the event loop may already be closed with the supervisor
             loop.call_soon_threadsafe(self._is_gone)
 
     def _is_gone(self) -> None:
         if not self.gone.done():
             self.gone.set_result(None)
 
-    # — speaking to it —
+    # — control —
 
     def tell(self, order: dict[str, Any]) -> None:
         """Send an order down the control pipe."""
@@ -156,7 +156,7 @@ class Process:
         self._write(orjson.dumps(order) + b"\n")
 
     def _write(self, line: bytes) -> bool:
-        """Whether there was room for it."""
+        """Queue *line* for the pipe; False when the buffer is full."""
         if len(self._unsent) + len(line) > _MOST_UNSENT:
             return False
         self._unsent += line
@@ -164,7 +164,7 @@ class Process:
         return True
 
     def flush(self) -> None:
-        """Send what it could not take before, as far as it takes it now."""
+        """Write as much of the buffered orders as the pipe accepts now."""
         assert self._popen.stdin is not None
         try:
             while self._unsent:
@@ -172,13 +172,13 @@ class Process:
             self._full_since = None
         except BlockingIOError:
             self._full_since = self._full_since or time.monotonic()
-        except (OSError, ValueError):  # it is ending by itself
+        except (OSError, ValueError):  # the process is exiting
             self._unsent.clear()
 
     def call_off(self, called: Sequence[tuple[int, int, str]]) -> None:
-        """Have it let go of jobs; one that is only to rest may take the time of its step. *called* is all of them, at
-        every heartbeat. Each is said once; once more only to an executor that has moved since and still has it, for it
-        may have heard of it before it knew that it holds the job.
+        """Tell the executor to drop jobs; a paused job may finish its current step. *called* lists all such jobs at
+        every heartbeat. Each order is sent once. It is sent again only when the executor's loop has moved since and the
+        job is still listed, because the first order may have arrived before the executor knew that it holds the job.
         """
         now, moved = time.monotonic(), self.board.totals().ticked
         for job, fence, why in called:
@@ -194,7 +194,7 @@ class Process:
         self._called_off = {each: why for each, why in self._called_off.items() if each in held}
 
     def kill(self, reason: str) -> bool:
-        """End it now; False when that was done before."""
+        """Kill the process; False when it has been killed before or has ended."""
         if self._killed is not None or self.gone.done():
             return False
         self._killed, self._killed_at = reason, time.monotonic()
@@ -203,8 +203,8 @@ class Process:
         return True
 
     def has_settled(self, now: float, *, longest: float) -> bool:
-        """Whether it may be killed now. One whose loop still moves first has the answers written down that are on
-        their way to its other jobs, for they are paid; that takes no longer than *longest* seconds.
+        """Whether the process may be killed now. An executor whose event loop still moves first writes the answers in
+        flight for its other jobs, because they are paid for. It has at most *longest* seconds for that.
         """
         totals = self.board.totals()
         if now - totals.ticked > _STILL or (self._full_since is not None and now - self._full_since > _STILL):
@@ -215,7 +215,9 @@ class Process:
         return totals.settled or now - self._told_to_settle > longest
 
     def hurry(self, now: float, *, drain: float, grace: float) -> None:
-        """It was told to stop: past *drain* seconds it must hand back at once, and soon after it is ended."""
+        """Escalate after an order to stop: after *drain* seconds tell the executor to release everything now, and after
+        *grace* more seconds kill it.
+        """
         if self._told_to_stop is None:
             return
         if self._told_to_hurry is None and now - self._told_to_stop > drain:
@@ -223,16 +225,16 @@ class Process:
         elif self._told_to_hurry is not None and now - self._told_to_hurry > grace + 1:
             self.kill("it did not stop in time")
 
-    # — watching it —
+    # — watching —
 
     def count(self, also: Counted) -> None:
-        """Have its pulse carry figures that nobody else does."""
+        """Add counters that belong to no executor; the pulse of this process reports them."""
         self._counted.failed += also.failed
         self._counted.retried += also.retried
         self._counted.recovered += also.recovered
 
     def pulse(self) -> Pulse:
-        """Its figures, for a heartbeat."""
+        """The counters of this process, for a heartbeat."""
         totals = self.board.totals()
         return Pulse(
             id=self.worker_id,
@@ -246,11 +248,11 @@ class Process:
         )
 
     def believed(self) -> list[tuple[int, int, int]]:
-        """What it runs, as far as it knows: job, worker, fence."""
+        """The jobs that the executor itself says it runs: job, worker, fence."""
         return [(note.job, self.worker_id, note.fence) for note in self.board.notes()]
 
     def overdue(self, now: float, *, grace: float) -> Late | None:
-        """The jobs that hold on past their time-out, or past their cancellation."""
+        """The jobs that still run *grace* seconds after their time-out or cancellation; None when there are none."""
         late: dict[str, list[str]] = {}
         for note in self.board.notes():
             if self._is_late(note, now, grace):
@@ -270,19 +272,22 @@ class Process:
     def _is_late(self, note: Note, now: float, grace: float) -> bool:
         why, asked = self._called_off.get((note.job, note.fence), (None, now))
         if why is not None and asked < note.began:
-            # It had only been fetched when it was called off, and has begun since: now there is a handler to tell.
+            # The job was only prefetched when the order was sent and has started since: now there is
+            # a handler to cancel.
             asked = now
             self._called_off[note.job, note.fence] = (why, now)
             self._write(_order(note.job, note.fence, why))
         return now > note.deadline + grace or now > asked + grace
 
-    # — what it left behind —
+    # — after its end —
 
     def death(self) -> Death:
-        """How it ended. Jobs past their time answer for a kill; for any other death, every job it had begun."""
+        """How the process ended. After a kill the jobs past their deadline are blamed; after a
+        crash, every started job.
+        """
         now = time.monotonic()
         if self._killed is not None:
-            # As things stood when it was killed: writing it down may have had to wait for the database.
+            # Judge deadlines at the time of the kill: this code may run later, after waiting for the database.
             blamed = [self._blame(note, self._killed_at) for note in self._latest()]
             blamed = [each for each in blamed if each.ending != AttemptEnding.RELEASED]
             error = f"Its executor was ended: {self._killed}."
@@ -298,7 +303,9 @@ class Process:
         return Death(how, error, number, self._peak, blamed)
 
     def _latest(self) -> list[Note]:
-        """What it was doing; of a job that was taken from it and given to it again, the second time."""
+        """The notes on the board; when a job appears twice because it was lost and claimed again, the
+        one with the newer fence.
+        """
         return list({note.job: note for note in sorted(self.board.notes(), key=lambda note: note.fence)}.values())
 
     def _blame(self, note: Note, now: float) -> Blame:
@@ -314,7 +321,7 @@ class Process:
         return Blame(note.job, ending, note.step, note.again or 0.0, now - note.began, note.again is not None)
 
     def close(self) -> None:
-        """Let go of its pipe and its board."""
+        """Close the control pipe and the board."""
         with contextlib.suppress(OSError):
             if self._popen.stdin is not None:
                 self._popen.stdin.close()

@@ -1,4 +1,4 @@
-"""What a worker writes: checkpoints and endings, in group commits, each held to its fence."""
+"""What a worker writes: checkpoints and endings, in group commits, each guarded by its fence."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _BARE = "The output could not be stored, and neither could the reason."
 
 
 class Journal:
-    """The database as a run's memory, and as the place where endings go. *ended* hears what became of each job:
-    its new state, or None when it was no longer ours; *lost* hears of a job as soon as a save was refused.
-    *transactions* are for the user's own rows: the planner is not told there what to do.
+    """Stores the checkpoints of runs and the endings of jobs. *ended* is called with the new state of each job, or None
+    when this worker no longer held it; *lost* is called as soon as a save is refused. *transactions* is the pool for
+    the user's own statements, without the planner settings of the engine's connections.
     """
 
     def __init__(
@@ -71,24 +71,24 @@ class Journal:
 
     @property
     def backlog(self) -> int:
-        """Endings that the database has not taken yet."""
+        """The number of endings that are not written yet."""
         return len(self._endings)
 
     def unwritten(self) -> Iterable[Ended]:
-        """Endings of which the database has not said yet that it has them."""
+        """The endings that the database has not confirmed yet."""
         return iter(self._endings)
 
     def end(self, ended: Ended) -> None:
-        """Have an ending written down with the next statement."""
+        """Queue an ending for the next group commit."""
         self._endings.put(ended)
 
     async def settled(self) -> None:
-        """Come back when everything has been written."""
+        """Wait until everything queued is written."""
         await self._saves.idle()
         await self._endings.idle()
         await self._hints.flush()
 
-    # — a run's memory —
+    # — checkpoints of runs —
 
     async def recall(self, claim: Claim) -> Sequence[Saved]:
         return await self._database.persist(checkpoints.of(claim.id), doing="reading steps")
@@ -101,7 +101,7 @@ class Journal:
     async def save(self, checkpoint: NewCheckpoint) -> None:
         written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._saves.put((checkpoint, written))
-        # What is paid for is written down, even when the one who waits is told to stop meanwhile.
+        # The value may be paid for, so the save finishes even when the awaiting task is cancelled.
         await finish_before_cancel(written)
 
     async def set_aside(self, claim: Claim, saved: Saved, reason: str) -> None:
@@ -112,7 +112,8 @@ class Journal:
 
     async def hear(self, claim: Claim, name: str) -> tuple[str | None, int]:
         job = await self._database.persist(jobs.heard(claim.id, name))
-        # Signals are counted on the job's row: one that comes after this look is seen when the wait is written.
+        # Signals are counted on the job's row, so a signal that arrives after this read is noticed when
+        # the wait is written.
         return (job[0], 0) if job else (None, claim.signals)
 
     async def transact(
@@ -149,8 +150,8 @@ class Journal:
             await self._committed(made, error)
 
     async def _committed(self, made: Sequence[NewCheckpoint], error: psycopg.Error) -> None:
-        """Something went wrong during a transaction: come back when it had been committed all the same. What the
-        function raised before there was anything to commit is the function's own.
+        """Handle an error during a transaction: return when the transaction has committed nevertheless, raise
+        otherwise. An error that the user's function raised before the commit is raised as it is.
         """
         if not made or not is_lost(error):
             raise error
@@ -161,8 +162,8 @@ class Journal:
             ) from error
 
     def _open_sync(self) -> SyncDatabase:
-        """The connections of handlers without async, opened when the first of them needs one, in a thread. What could
-        not be opened is not kept: the next one tries again.
+        """The connections for synchronous handlers, opened in a thread when the first of them needs one. A failed
+        opening is not kept: the next call tries again.
         """
         with self._opening:
             if self._sync is not None:
@@ -173,23 +174,23 @@ class Journal:
             return opened
 
     def close(self) -> None:
-        """Let go of the connections that handlers without async used, and tell nobody any more."""
+        """Close the connections of synchronous handlers, and stop sending hints."""
         self._hints.close()
         if self._sync is not None:
             self._sync.close()
 
-    # — the statements —
+    # — statements —
 
     async def _write_saves(self, group: list[_Saving]) -> list[_Saving]:
-        """Those that must wait for the next statement: a job that was taken from us and given to us again may have two
-        who save the same step.
+        """Write a group of checkpoints and return those that must wait for the next statement: a job that was lost and
+        claimed again can save the same step twice.
         """
         waiting: dict[tuple[int, str], _Saving] = {}
         later = [each for each in group if waiting.setdefault((each[0].job_id, each[0].step), each) is not each]
         order = sorted(waiting)
         found = set(await self._database.all(checkpoints.save(self._worker_id, [waiting[each][0] for each in order])))
         if doubtful := [waiting[each][0] for each in order if each not in found]:
-            # Perhaps an earlier try has written them, and its acknowledgement was lost.
+            # An earlier attempt may have written them although its acknowledgement was lost.
             found.update(await self._database.all(checkpoints.saved(doubtful)))
         for each in order:
             new, written = waiting[each]
@@ -208,7 +209,8 @@ class Journal:
         waiting: dict[int, Ended] = {}
         later = [each for each in group if waiting.setdefault(each.id, each) is not each]
         order = [waiting[id] for id in sorted(waiting)]
-        # What a batch must be told, and its lane, is a third of the statement's cost, also when there is none.
+        # Updating batch and lane is a third of the statement's cost even when there is neither, so jobs without a lane
+        # use a shorter statement.
         end = jobs.end if any(each.claim.lane_id for each in order) else jobs.end_alone
         states = dict(await self._database.all(end(self._worker_id, order)))
         if doubtful := [each for each in order if each.id not in states]:
@@ -220,7 +222,7 @@ class Journal:
         return later
 
     def _refuse_ending(self, each: Ended, error: Exception) -> Ended | None:
-        """The ending that is written in place of one that cannot be; None when nothing can be written any more."""
+        """A replacement for an ending that cannot be stored; None when no replacement is left."""
         if isinstance(error, PoolClosed):
             return None
         if each.reason == "unstorable":
@@ -233,7 +235,7 @@ class Journal:
 
 
 def lease_lost(checkpoint: NewCheckpoint) -> LeaseLost:
-    """The news that somebody else has the job now."""
+    """The error for a job that another worker holds now."""
     return LeaseLost(
         f"Job {checkpoint.job_id} was given to another worker while step {checkpoint.step!r} ran; "
         "its result was dropped.",

@@ -1,4 +1,4 @@
-"""The user's program: found by module:attribute, and named so that another process finds it too."""
+"""Finds the user's program by module:attribute, and names it so that another process finds it too."""
 
 from __future__ import annotations
 
@@ -15,13 +15,15 @@ _SHAPE = "Write it as module:attribute or path/to/file.py:attribute, for example
 
 
 class Program(Protocol):
-    """What an executor needs of the app that it works for."""
+    """What an executor needs from the app that it works for."""
 
     registry: Registry
 
 
 def find_program(reference: str) -> Program:
-    """The app that *reference* leads to, with or without await. It is known by what it has: its classes are above."""
+    """The app at *reference*, async or sync. It is recognised by its attributes, because its classes
+    live in a higher layer.
+    """
     place, _, attribute = reference.rpartition(":")
     if not place or not attribute:
         raise AppNotFound(f"{reference!r} does not say where the app is.", next=_SHAPE)
@@ -61,7 +63,7 @@ def _module(place: str, reference: str) -> Any:
 
 
 def reference_to(app: object) -> str:
-    """How another process finds *app*: the module that holds it as a global."""
+    """The reference by which another process finds *app*: the module that holds it as a global."""
     main = None
     for name, module in list(sys.modules.items()):
         for attribute, value in list(getattr(module, "__dict__", {}).items()):

@@ -1,5 +1,5 @@
-"""The house's own jobs: what every installation needs done by the clock, as schedules that a person can see, run now,
-pause and change. Somebody of the fleet sweeps every few seconds besides; these are harmless when several do the same.
+"""Maintenance jobs that every installation needs, as schedules that a person can see, run now, pause and change. The
+watchdog also sweeps every few seconds; the jobs are idempotent, so both may run.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _HOUR = 3600.0
 
 @pipeline("retoma.recover", internal=True, queue=QUEUE, retry=Retry(attempts=1))
 async def recover(_: None, run: Run, *, settings: Settings) -> dict[str, int]:
-    """Take back the jobs of workers that fell silent, and ask why batches do not move."""
+    """Recover the jobs of silent workers, and diagnose batches that do not progress."""
     recovered: list[Recovered] = []
     rounds: list[maintenance.Round] = []
 
@@ -43,7 +43,7 @@ async def recover(_: None, run: Run, *, settings: Settings) -> dict[str, int]:
         rounds[:] = [await run_on(connection, maintenance.look_after(round=settings.watchdog_seconds))]
         return {"batches_stalled": len(rounds[0].stalled), "batches_failed": len(rounds[0].failed)}
 
-    # Events follow the commit. A step that is given back did nothing now, and tells of nothing.
+    # Emit events after the commit. A restored step did nothing in this attempt, so it emits nothing.
     jobs_recovered = await run.transact("jobs", taken)
     maintenance.tell_recovered(recovered)
     batches_seen = await run.transact("batches", looked)
@@ -54,7 +54,7 @@ async def recover(_: None, run: Run, *, settings: Settings) -> dict[str, int]:
 
 @pipeline("retoma.clean-up", internal=True, queue=QUEUE, retry=Retry(attempts=1))
 async def clean_up(_: None, run: Run, *, settings: Settings) -> int:
-    """End what has been running for longer than a day, counted from its start; how many that were."""
+    """End jobs that have been running for more than a day since their start, and return how many."""
 
     async def piece(connection: AsyncConnection) -> int:
         return len(await run_on(connection, job_commands.only(jobs.overdue(settings.overdue_hours * _HOUR))))
@@ -64,8 +64,9 @@ async def clean_up(_: None, run: Run, *, settings: Settings) -> int:
 
 @pipeline("retoma.prune", internal=True, queue=QUEUE, retry=Retry(attempts=1), timeout=600.0)
 async def prune(_: None, run: Run, *, settings: Settings) -> dict[str, float]:
-    """Remove what ended longer ago than the retention, each kind on its own: how much went, and for how many seconds
-    the oldest that is still there is past its time. One kind that fails holds up no other, and is told at the end.
+    """Delete what ended longer ago than the retention, one kind of row at a time. Returns how many rows were
+    deleted, and by how many seconds the oldest remaining row is overdue. A failure in one kind does not stop the
+    others, and is raised at the end.
     """
     older_than = settings.retention_days * 24 * _HOUR
     went: dict[str, float] = {}
@@ -99,7 +100,7 @@ async def _prune(run: Run, kind: str, older_than: float) -> int:
 
 
 async def _pieces(run: Run, name: str, piece: Any) -> int:
-    """Piece by piece, each in a transaction of its own, until nothing is left."""
+    """Call *piece* in one transaction after another until nothing is left."""
     done = 0
     while some := await run.transact(f"{name}/{done}", piece):
         done += some
@@ -116,8 +117,8 @@ _TIMES: tuple[tuple[Pipeline[None, Any], str], ...] = (
 
 
 def schedule_all(zone: str, pipelines: Iterable[Pipeline[Any, Any]] = ()) -> Command[None]:
-    """Schedule the chores, and those of *pipelines* that come by the clock; those whose time somebody
-    changed stay, and where a program declares another, that is said.
+    """Schedule the maintenance jobs and those *pipelines* that declare a cron expression. A schedule that a person has
+    changed stays as it is; when the program declares another time, an event says so.
     """
     for each, cron in _TIMES:
         yield from schedule_commands.put(each, each.name, cron, None, zone=zone, declared=True)

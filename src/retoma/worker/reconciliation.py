@@ -1,4 +1,4 @@
-"""What the database says a worker holds, against what the worker knows: nothing stays with nobody."""
+"""Compares what the database says a worker holds with what the worker knows, so that no claimed job is forgotten."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from retoma.worker.claimer import Claimer
 async def reconcile(
     claiming: Claimer, known: Callable[[], set[tuple[int, int]]], give_back: Callable[[Claim], None]
 ) -> None:
-    """Give back what the worker of *claiming* holds and does not know of, whatever lost it; one look per heartbeat.
+    """Release the jobs that the worker of *claiming* holds but does not know, whatever the cause. Runs once per
+    heartbeat.
 
-    What *known* says, by job and fence, and what a claim took whose answer has yet to be read are left alone. So is
-    what only one look finds unknown: a job that has just ended may still be in the answer to it.
+    Jobs in *known* (by job and fence) and jobs of a claim whose response is still outstanding are left alone. A job
+    must be unknown in two consecutive rounds: one that has just ended may still be in the first response.
     """
     before: set[tuple[int, int]] = set()
     while True:

@@ -1,4 +1,4 @@
-"""A job in the hands of an executor."""
+"""A job that an executor runs, with its deadline and the reason for which it is stopped."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from retoma.run.steps import Memory, Steps
 from retoma.telemetry.events import AttemptEnded
 from retoma.worker.status_board import StatusBoard
 
-_MOST_SENT_AWAY = 10_000  # jobs that are remembered
+_MOST_SENT_AWAY = 10_000  # jobs that are remembered, at most
 
 
 class ExecutorHooks(Protocol):
-    """What a held job needs to know of the executor that holds it."""
+    """What a running job needs from its executor."""
 
     worker_id: int
     board: StatusBoard
@@ -27,18 +27,18 @@ class ExecutorHooks(Protocol):
 
     @property
     def memory(self) -> Memory:
-        """Where its runs keep their checkpoints."""
+        """The store of the run's checkpoints."""
 
     @property
     def caller(self) -> Calling:
-        """Where its runs make their calls."""
+        """The caller that makes the run's provider calls."""
 
     def cut_off(self) -> bool:
-        """Whether our jobs may be another's by now."""
+        """Whether other workers may hold our jobs by now."""
 
 
 class RunningJob:
-    """A job that an executor runs: its note on the board, its deadline, and why it was cut short, if it was."""
+    """A job that an executor runs: its note on the board, its deadline, and the reason why it was stopped, if any."""
 
     __slots__ = (
         "_under_way",
@@ -65,11 +65,11 @@ class RunningJob:
         self.why: str | None = None
         self.begun = self.leaving = False
         self.handling: asyncio.Task[None] | None = None
-        self._under_way: dict[str, float] = {}  # the deadlines of its steps, the earliest first
+        self._under_way: dict[str, float] = {}  # deadlines of running steps, earliest first
         self.steps = Steps(claim, hands.memory, self, caller=hands.caller, step_timeout=pipeline.step_timeout)
 
     def before_step(self, name: str) -> None:
-        """Note the step on the board; raises when the run must not go on."""
+        """Note the step on the board. Raises when the run must not continue."""
         hands = self.hands
         if self.why == "lost" or hands.cut_off():
             raise LeaseLost(
@@ -87,7 +87,7 @@ class RunningJob:
             self._note_earliest()
 
     def after_step(self, name: str) -> None:
-        """The step is over: the next of those under way counts or, when there is none, the job's own deadline."""
+        """Forget the step: the board shows the earliest deadline of the steps still running, or the job's own."""
         self._under_way.pop(name, None)
         self._note_earliest()
 
@@ -99,25 +99,25 @@ class RunningJob:
             self.hands.board.step(self.place, earliest, self._under_way[earliest])
 
     def let_go(self, why: str) -> None:
-        """Stop; a job that is only to rest finishes the step at hand first."""
+        """Stop the job. A paused job finishes its current step first."""
         if why == "released" and self.begun:
             self.leaving = True
         else:
             self.cut(why)
 
     def cut(self, why: str) -> None:
-        """Stop the handler; *why* decides how the attempt ends. One that has not begun yet does not begin."""
+        """Cancel the handler; *why* decides how the attempt ends. A handler that has not started does not start."""
         if self.why is None:
             self.why = why
             if self.begun and self.handling is not None:
                 self.handling.cancel()
-                # A thread cannot be stopped, but what it waits for can: then it wakes and hears of it.
+                # Threads cannot be cancelled. Cancel the coroutines they wait on, so that they see CancelledError.
                 for each in self.steps.awaited:
                     each.cancel()
 
     @property
     def again(self) -> float | None:
-        """In how many seconds another attempt follows one that passed its time-out; None when none may."""
+        """Seconds until the retry after a time-out; None when the retry policy allows none."""
         retry = self.pipeline.retry
         return retry.delay(self.claim.attempt) if retry.allows(TimeoutError()) else None
 
@@ -138,7 +138,7 @@ class RunningJob:
 
 
 def who(worker_id: int, claim: Claim) -> dict[str, Any]:
-    """Whose event it is."""
+    """The fields that identify the job in an event."""
     return {
         "worker": worker_id,
         "job": claim.id,
@@ -149,7 +149,7 @@ def who(worker_id: int, claim: Claim) -> dict[str, Any]:
 
 
 def told_of(worker_id: int, ended: Ended, state: str) -> AttemptEnded:
-    """What is said of an attempt that is over and written down."""
+    """The event for an attempt whose ending is written."""
     return AttemptEnded(
         **who(worker_id, ended.claim),
         state=state,
@@ -161,13 +161,13 @@ def told_of(worker_id: int, ended: Ended, state: str) -> AttemptEnded:
 
 
 class SentAway:
-    """The jobs that their provider did not let through, as far as this executor had them."""
+    """The jobs that a provider's limit has postponed in this executor, with the reason."""
 
     def __init__(self) -> None:
         self._reasons: dict[int, str] = {}
 
     def again(self, ended: Ended, state: str) -> bool:
-        """Whether a job was only sent away once more, for the same reason: that was said the first time."""
+        """Whether the job was postponed again for the same reason, so that the event would repeat the first one."""
         reason = ended.reason or ""
         waits = state == "queued" and ended.ending == AttemptEnding.POSTPONED and reason.startswith("limited: ")
         before = self._reasons.pop(ended.id, None)

@@ -1,8 +1,8 @@
-"""A board in shared memory between a supervisor and one executor.
+"""Shared memory between a supervisor and one executor.
 
-The executor notes what it is about to do before it does it: which job, which step, until when. The supervisor
-reads the notes when a time-out passes or when the executor is gone, so a crash has a name. A note costs no
-system call. In the other direction the supervisor notes its last heartbeat, so a cut-off executor knows.
+Before the executor does something, it notes the job, the step and the deadline here. The supervisor reads the notes
+when a deadline passes or when the executor has died, so it knows which job to blame. A note costs no system call. In
+the other direction, the supervisor notes its last successful heartbeat, so an executor that is cut off knows it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import struct
 import tempfile
 from dataclasses import dataclass
 
-_FLOAT = struct.Struct("<d")  # the beat, first in the header
+_FLOAT = struct.Struct("<d")  # the heartbeat time, first in the header
 _TOTALS = struct.Struct("<7qdd")  # ready, claimed, completed, failed, retried, draining, settled; busy, ticked
 _NOTE = struct.Struct("<qqddH78sd")  # job, fence, began, deadline, length of the step's name, name, again
 _NEVER = -1.0
@@ -25,7 +25,7 @@ assert max(_NOTE.size, _FLOAT.size + _TOTALS.size) <= _SIZE
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What one place of an executor is doing; times are of the machine's monotonic clock."""
+    """What one place of an executor is doing. Times are of the machine's monotonic clock."""
 
     job: int
     fence: int
@@ -33,12 +33,12 @@ class Note:
     deadline: float
     step: str | None
     again: float | None = 0.0
-    """In how many seconds it is tried again when its time is over; None when it is not."""
+    """Seconds until the retry after a time-out; None when there is none."""
 
 
 @dataclass(slots=True)
 class Totals:
-    """The figures of one executor since it started."""
+    """The counters of one executor since it started."""
 
     ready: bool = False
     claimed: int = 0
@@ -48,13 +48,13 @@ class Totals:
     draining: bool = False
     busy: float = 0.0
     settled: bool = False
-    """Nothing that is paid for is on its way any more, and nothing will be."""
+    """Every paid answer is written, and no new call will start."""
     ticked: float = 0.0
-    """When its loop last moved, by the machine's monotonic clock."""
+    """When the event loop last moved, by the machine's monotonic clock."""
 
 
 class StatusBoard:
-    """Fixed places, one per handler that may run at once, and a header."""
+    """A header, and one fixed place for each handler that may run at once."""
 
     def __init__(self, file: int, places: int) -> None:
         self.file = file
@@ -63,7 +63,7 @@ class StatusBoard:
 
     @classmethod
     def new(cls, places: int) -> StatusBoard:
-        """A board on an unnamed file; its descriptor is handed to the executor."""
+        """A board on an unnamed file; the executor inherits its descriptor."""
         with tempfile.TemporaryFile() as unnamed:
             file = os.dup(unnamed.fileno())
         os.ftruncate(file, _SIZE * (places + 1))
@@ -73,7 +73,7 @@ class StatusBoard:
         self._memory.close()
         os.close(self.file)
 
-    # — the executor's side —
+    # — executor side —
 
     def begin(self, place: int, job: int, fence: int, began: float, deadline: float, again: float | None = 0.0) -> None:
         wait = _NEVER if again is None else again
@@ -87,7 +87,7 @@ class StatusBoard:
         _NOTE.pack_into(self._memory, _SIZE * (place + 1), 0, 0, 0.0, 0.0, 0, b"", 0.0)
 
     def tell(self, totals: Totals) -> None:
-        # Beside the beat, never over it: that is the other side's to write.
+        # Write beside the heartbeat time, never over it: only the supervisor writes that field.
         _TOTALS.pack_into(
             self._memory,
             _FLOAT.size,
@@ -107,7 +107,7 @@ class StatusBoard:
         """When the supervisor's last heartbeat reached the database."""
         return float(_FLOAT.unpack_from(self._memory, 0)[0])
 
-    # — the supervisor's side —
+    # — supervisor side —
 
     @beat.setter
     def beat(self, at: float) -> None:

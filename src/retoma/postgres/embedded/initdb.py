@@ -1,4 +1,4 @@
-"""The first hour of an embedded server: its folder, the place of its data directory, and what is in it."""
+"""Creates an embedded server: its folder, the place of its data directory, and its contents."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from retoma.system.private_files import FOLDER, close, let_pass, make_private, w
 
 USER = "retoma"
 STATES = (Path("/var/lib"), Path("/var/db"))
-# Each may be changed in postgresql.conf; what may not is given at the start.
+# Each of these may be changed in postgresql.conf; fixed settings are passed at the start.
 SETTINGS = """
 # Set by Retoma when this server was made; change what you like.
 listen_addresses = '127.0.0.1'
@@ -38,7 +38,7 @@ log_timezone = 'UTC'
 
 
 def folder(home: Path) -> None:
-    """The folder at *home*, made if need be, closed to others, and kept out of version control."""
+    """The folder at *home*, created if necessary, closed to others, and kept out of version control."""
     home = home.expanduser()
     make_private(home)
     ignore = home / ".gitignore"
@@ -46,7 +46,8 @@ def folder(home: Path) -> None:
         write_private(ignore, "*\n")
     close(ignore)
     if os.geteuid() == 0:
-        # The server has another account, which must be able to pass through to its data; it sees nothing here.
+        # The server runs as another account, which must be able to pass through this folder to its
+        # data; it cannot list it.
         there = Home.at(home)
         account = account_for(there.directory)
         if account is not None:
@@ -55,7 +56,7 @@ def folder(home: Path) -> None:
 
 
 def needed(home: Home, record: Record | None) -> bool:
-    """Whether the data directory must be made; refuses what would overwrite or hide a database."""
+    """Whether the data directory must be created; refuses what would overwrite or hide a database."""
     if set('"$`\\\n') & set(str(home.path)):
         raise EmbeddedUnavailable(
             f"The path {str(home.path)!r} has a sign that a shell would change, and pg_ctl uses one.",
@@ -83,7 +84,7 @@ def needed(home: Home, record: Record | None) -> bool:
 
 
 def settle(home: Home, account: Account | None) -> Home:
-    """Where a new data directory can be: in the home, unless *account* cannot reach that."""
+    """The place for a new data directory: in the home, unless *account* cannot reach that."""
     if account is None or _holds(home.path, account):
         return Home(home.path, home.path)
     home.path.chmod(FOLDER)
@@ -100,13 +101,13 @@ def settle(home: Home, account: Account | None) -> Home:
 
 
 def initialize(home: Home, found: Binaries, account: Account | None, starting: Lock, deadline: float) -> Record:
-    """A new data directory and its record: all, or nothing that counts."""
+    """Create a data directory and its record, all or nothing."""
     unfinished = _unfinished(home.place, account)
     password = secrets.token_urlsafe(24)
     told = home.place / "password.tmp"
     told.unlink(missing_ok=True)
     private(told, password + "\n", owner=unfinished.stat())
-    # The locale of plain code points that knows letters beyond ASCII; macOS has it by another name.
+    # A locale that sorts by code point and knows letters beyond ASCII; macOS has another name for it.
     plain = ("--locale=C", "--lc-ctype=UTF-8") if sys.platform == "darwin" else ("--locale=C.UTF-8",)
     locale = "--encoding=UTF8", *plain
     access = f"--username={USER}", f"--pwfile={told}", "--auth=scram-sha-256"
@@ -115,7 +116,7 @@ def initialize(home: Home, found: Binaries, account: Account | None, starting: L
             [f"{found.bin}/initdb", f"--pgdata={unfinished}", *access, *locale, "--data-checksums"],
             account=account,
             timeout=max(1.0, deadline - time.monotonic()),
-            # Should we be killed, whoever comes next waits for the initdb that goes on without us.
+            # If we are killed, the next process waits for the initdb that continues without us.
             pass_fds=(starting.fd,),
         )
     finally:
@@ -137,8 +138,8 @@ def initialize(home: Home, found: Binaries, account: Account | None, starting: L
 
 
 def clear(home: Home) -> None:
-    """Delete what is ours, and the folder when nothing else is in it."""
-    if home.major() is not None:  # else we did not make it
+    """Delete our files, and the folder when nothing else is in it."""
+    if home.major() is not None:  # otherwise we did not create it
         shutil.rmtree(home.directory)
     for each in (home.place / "data.tmp", home.place / "copying.tmp", *home.place.glob("pginstall-*")):
         shutil.rmtree(each, ignore_errors=True)
@@ -153,9 +154,9 @@ def clear(home: Home) -> None:
 
 
 def free_port() -> int:
-    """A port that nobody has."""
-    # Below those that the system gives out: a client that tries to reach a server that is down
-    # could be given the very port, and connect to itself.
+    """A free port."""
+    # Below the ephemeral range: a client that tries to reach a stopped server could be given the same port,
+    # and connect to itself.
     while True:
         port = 20_000 + secrets.randbelow(12_000)
         if port_is_free(port):
@@ -177,7 +178,7 @@ def tail(text: str, lines: int = 15) -> str:
 
 
 def _check_owner(home: Home) -> None:
-    """Refuse a copied home: two of them would stop each other's server. One that moved is fine."""
+    """Refuse a copied home, because two copies would stop each other's server. A moved home is fine."""
     owner = home.place / "home"
     if home.place == home.path or not home.place.is_dir() or owner.read_text() == str(home.path):
         return
@@ -192,7 +193,7 @@ def _check_owner(home: Home) -> None:
 
 
 def _own_place(state: Path, home: Path, account: Account) -> Path:
-    """A folder of root's below *state*, in which only the data directory will be the account's."""
+    """A folder of root's below *state*; only the data directory in it belongs to the account."""
     base = state / "retoma"
     if not base.is_dir():
         base.mkdir()
@@ -210,7 +211,7 @@ def _own_place(state: Path, home: Path, account: Account) -> Path:
 
 
 def _holds(place: Path, account: Account) -> bool:
-    """Whether *account* can keep files in a directory below *place*, found out by doing it."""
+    """Whether *account* can keep files in a directory below *place*; tested by creating one."""
     try:
         unfinished = _unfinished(place, account)
         probe = 'cd "$1" && : > probe && rm probe'

@@ -1,4 +1,4 @@
-"""A real PostgreSQL of one's own: started by the first process that needs it, stopped after the last."""
+"""An embedded PostgreSQL server: started by the first process that needs it, stopped after the last."""
 
 from __future__ import annotations
 
@@ -24,29 +24,28 @@ __all__ = ["Embedded", "Status", "binaries", "ensure", "remove", "status", "stop
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Embedded:
-    """A server that runs for as long as this process or another one uses it.
+    """A server that runs as long as this process or another one uses it.
 
-    A child made by fork does not count as a user: it may use the server while its parent does, or
-    call *ensure* itself.
+    A forked child does not count as a user: it may use the server while its parent does, or call *ensure* itself.
     """
 
     home: Path
     url: str = field(repr=False)
-    """Where programs find their database, as an account that owns it and may do nothing to the server."""
+    """The URL of the database for programs, with an account that owns it and has no rights over the server."""
     superuser_url: str = field(repr=False)
-    """The same as the account that may do anything; for making databases and roles, not for daily use."""
+    """The same with the superuser account; for creating databases and roles, not for daily use."""
     source: str
     bin: Path
     users: Lock = field(repr=False, compare=False)
 
     def release(self) -> None:
-        """Use the server no more; it stops soon after its last user has gone."""
+        """Stop using the server; it stops soon after its last user has gone."""
         self.users.let_go()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """What is known of a home's server, asked without starting or changing anything."""
+    """What is known of a home's server, without starting or changing anything."""
 
     running: bool
     version: str | None = None
@@ -56,7 +55,7 @@ class Status:
 
 
 def ensure(home: Path, *, timeout: float = 60.0) -> Embedded:
-    """Join the server of *home*, or start it; it is ours to use until *release*, or until we end."""
+    """Use the server of *home*, and start it if necessary; it is ours until *release*, or until this process ends."""
     if sys.platform == "win32":
         raise EmbeddedUnavailable(
             "The embedded PostgreSQL runs on Linux and macOS only.",
@@ -66,9 +65,9 @@ def ensure(home: Path, *, timeout: float = 60.0) -> Embedded:
     with _told(home):
         make.folder(home)
         with take(Home.at(home).start_lock, ALONE, deadline) as starting:
-            # Read under the lock, for only its holder may change it.
+            # Read under the lock, because only its holder may change it.
             there = Home.at(home)
-            # Before the lock on starting is let go: the watcher stops what it finds unused.
+            # Before the start lock is released: the watcher stops a server without users.
             users = take(there.users_lock, SHARED, deadline)
             try:
                 return _join(there, users, starting, deadline)
@@ -78,7 +77,7 @@ def ensure(home: Path, *, timeout: float = 60.0) -> Embedded:
 
 
 def status(home: Path) -> Status:
-    """What the server of *home* says of itself, or else what its files say."""
+    """What the server of *home* reports about itself, else what its files say."""
     with _told(home):
         there = Home.at(home)
         record = read(there.path)
@@ -95,7 +94,7 @@ def status(home: Path) -> Status:
 
 
 def stop(home: Path) -> None:
-    """Stop the server of *home* now, whoever uses it."""
+    """Stop the server of *home* now, even if it is in use."""
     with _told(home):
         there = Home.at(home)
         if there.start_lock.exists():
@@ -104,7 +103,7 @@ def stop(home: Path) -> None:
 
 
 def remove(home: Path) -> None:
-    """Stop the server of *home* and delete its database; refused while somebody uses it."""
+    """Stop the server of *home* and delete its database; refused while it is in use."""
     with _told(home):
         there = Home.at(home)
         if not there.start_lock.exists():
@@ -143,7 +142,7 @@ def _join(home: Home, users: Lock, starting: Lock, deadline: float) -> Embedded:
 
 
 def _bring_up(home: Home, record: Record | None, starting: Lock, deadline: float) -> tuple[Home, Record, Answer]:
-    """Make the data directory if there is none, and start the server."""
+    """Create the data directory if there is none, and start the server."""
     new = make.needed(home, record)
     runs_as = account_for(home.directory)
     found = choose(home.directory, home.major())
@@ -153,7 +152,7 @@ def _bring_up(home: Home, record: Record | None, starting: Lock, deadline: float
     if record is None or new:
         record = make.initialize(home, found, runs_as, starting, deadline)
     opened(home.server_lock).let_go()
-    # Before the start: a starter that is killed half-way leaves no server that nobody stops.
+    # Before the start: a starter that is killed half-way must not leave a server that nothing stops.
     _watch(home)
     record = replace(record, source=found.source, bin=str(found.bin))
     record, answer = start(home, record, runs_as, deadline)
@@ -161,12 +160,12 @@ def _bring_up(home: Home, record: Record | None, starting: Lock, deadline: float
 
 
 def _watch(home: Home) -> None:
-    """See to it that a detached process waits for the last user to go."""
+    """Make sure that a detached process waits for the last user to go."""
     with opened(home.watch_lock) as lock:
         if not lock.try_as(ALONE):
             return
-        # By way of a shell that ends at once: no child of ours to wait for, in a session of its own.
-        # It is given this one lock, so that there are never two of it, and none of the others.
+        # Through a shell that exits at once: no child of ours to wait for, in a session of its own. It inherits only
+        # this lock, so that there are never two watchers.
         program = [sys.executable, "-P", "-m", "retoma.postgres.embedded.watcher", str(home.path), str(lock.fd)]
         subprocess.run(
             ["/bin/sh", "-c", '"$@" &', "watch", *program],
@@ -190,7 +189,7 @@ def _halt(home: Home) -> None:
 
 @contextmanager
 def _told(home: Path) -> Iterator[None]:
-    """Say in our own words what the system refuses."""
+    """Explain in our own words what the system refuses."""
     try:
         yield
     except TimeoutError as error:

@@ -1,4 +1,4 @@
-"""Starts an embedded server that has a data directory, and asks it who it is."""
+"""Starts an embedded server that has a data directory, and checks its identity."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ select current_setting('data_directory'),
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the server says of itself."""
+    """What the server reports about itself."""
 
     directory: str
     version: str
@@ -37,9 +37,9 @@ class Answer:
 
 
 def ask(home: Home, record: Record) -> Answer | None:
-    """The server's answer; None when nobody answers there, or somebody else's server does."""
+    """The server's answer; None when nothing answers there, or another server does."""
     if not lives(home):
-        return None  # and who may have our port now is not to be told our password
+        return None  # another program may have our port now, and must not get our password
     try:
         with connect(record) as connection:
             row = connection.execute(ASK).fetchone()
@@ -50,7 +50,7 @@ def ask(home: Home, record: Record) -> Answer | None:
 
 
 def connect(record: Record, *, database: str = "postgres") -> psycopg.Connection:
-    """A connection as the superuser, which makes and looks after the server; to the database that every server has."""
+    """A connection as the superuser, for creating and maintaining the server; to the database that every server has."""
     return psycopg.connect(
         host="127.0.0.1",
         port=record.port,
@@ -65,7 +65,7 @@ def connect(record: Record, *, database: str = "postgres") -> psycopg.Connection
 
 
 def start(home: Home, record: Record, account: Account | None, deadline: float) -> tuple[Record, Answer]:
-    """Start the server, wait until it answers, and give back where it does."""
+    """Start the server, wait until it answers, and return its answer."""
     seen = _log_size(home.log)
     said = ""
     tries = 3
@@ -85,7 +85,7 @@ def start(home: Home, record: Record, account: Account | None, deadline: float) 
             time.sleep(0.1)
             continue
         tries -= 1
-        # It says that a server runs, and we know better; PostgreSQL would believe it.
+        # The file claims that a server runs, but the lock says otherwise; PostgreSQL would believe the file.
         (home.directory / "postmaster.pid").unlink(missing_ok=True)
         if not port_is_free(record.port):
             record = replace(record, port=free_port())
@@ -95,7 +95,7 @@ def start(home: Home, record: Record, account: Account | None, deadline: float) 
 
 
 def _pg_ctl_start(home: Home, record: Record, account: Account | None, server: Lock, seconds: float) -> str:
-    # fsync is no setting here: a promise that something is saved must survive a power cut.
+    # fsync cannot be turned off: a saved checkpoint must survive a power cut.
     forced = f"-c port={record.port} -c fsync=on -c full_page_writes=on"
     where = f"--pgdata={home.directory}", f"--log={home.log}"
     limit = "--wait", f"--timeout={max(1, int(seconds))}"
@@ -103,7 +103,7 @@ def _pg_ctl_start(home: Home, record: Record, account: Account | None, server: L
         [f"{record.bin}/pg_ctl", "start", *where, *limit, f"--options={forced}"],
         account=account,
         timeout=seconds + 10,
-        # Every process of the server inherits it, and the kernel keeps it until the last has gone.
+        # Every process of the server inherits it, and the kernel holds it until the last one has ended.
         pass_fds=(server.fd,),
     ).stdout
 
@@ -112,7 +112,7 @@ def _end_survivors(home: Home, account: Account | None) -> None:
     """End the processes that outlived the server's first one in the middle of a long query."""
     if sys.platform != "linux":
         return
-    # As the account itself, for root in a container may not see where its processes are.
+    # Run as the account itself, because root in a container may not see where its processes are.
     at = 'for p in /proc/[0-9]*; do [ "$(readlink "$p/cwd")" = "$1" ] && kill -QUIT "${p#/proc/}"; done'
     execute(["/bin/sh", "-c", at, "end", home.directory], account=account, timeout=30)
 
@@ -132,7 +132,7 @@ def _did_not_start(home: Home, record: Record, said: str) -> EmbeddedUnavailable
 
 
 def _log_size(log: Path) -> int:
-    """How much the log holds already, once a long one has been set aside."""
+    """The current size of the log, after a long one was set aside."""
     try:
         size = log.lstat().st_size
         if size > LOG_BYTES:
@@ -144,7 +144,7 @@ def _log_size(log: Path) -> int:
 
 
 def _log_since(log: Path, seen: int) -> str:
-    # The account of the server owns that directory: a link there could lead root anywhere.
+    # The account of the server owns that directory: a symbolic link there could lead root anywhere.
     with suppress(OSError), os.fdopen(os.open(log, os.O_RDONLY | os.O_NOFOLLOW), "rb") as written:
         written.seek(seen)
         return written.read().decode(errors="replace")

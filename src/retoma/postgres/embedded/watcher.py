@@ -13,8 +13,8 @@ def watch(path: Path, watching: Lock, grace: float = 2.0) -> None:
     """Wait until nobody has used the server of *path* for *grace* seconds, and stop it."""
     home = Home.at(path)
     try:
-        # Opened once and never made: should the folder be deleted, even if it is made anew, there is
-        # nothing left that is ours to stop.
+        # Opened once and never created: if the folder is deleted, even if it is created again, nothing
+        # there is ours to stop.
         locks = (home.users_lock, home.start_lock, home.server_lock)
         users, start, server = (opened(each, create=False) for each in locks)
     except FileNotFoundError:
@@ -26,8 +26,8 @@ def watch(path: Path, watching: Lock, grace: float = 2.0) -> None:
         start.wait_as(ALONE)
         if users.try_as(ALONE):
             if not server.is_at(home.server_lock) or halt(home, seconds=60):
-                # Before the start lock, which the end of this process lets go: whoever starts the
-                # server next must see that nobody watches it any more.
+                # Before the start lock, which the end of this process releases: the next process that starts the server
+                # must see that it has no watcher.
                 watching.let_go()
                 return
             users.loosen()

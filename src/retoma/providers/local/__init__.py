@@ -1,6 +1,6 @@
-"""Real work without a key and without a network: reading, embedding, classifying, summarising, here.
+"""Local providers, which need no key and no network: reading, embedding, classifying, summarising.
 
-Names are loaded when they are used: what one part needs, the others need not wait for.
+Names are imported on first use, so that one part does not load what only another needs.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from retoma.providers.local.kinds import detect
     from retoma.providers.local.summarize import LocalSummarizer
 
-# Read by numpy when it is loaded. On a busy machine threads that wait for each other make one text take as long as
-# five; and the other cores have workers of their own.
+# numpy reads this when it is loaded. On a busy machine, BLAS threads that wait for each other make one text take as
+# long as five; and the other cores have workers of their own.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 __all__ = ["DocumentUnreadable", "LocalClassifier", "LocalEmbedder", "LocalExtractor", "LocalSummarizer", "detect"]

@@ -1,4 +1,4 @@
-"""Archives that are documents (DOCX, XLSX, PPTX, EPUB), opened with distrust and counted while they are read."""
+"""Reads archives that are documents (DOCX, XLSX, PPTX, EPUB) without trusting them, and counts while reading."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Archive:
         return markup.parse(self.read(member), f"{member} of {self.name}")
 
     def relations(self, member: str) -> dict[str, str]:
-        """What *member* points to, by id; only parts of this archive."""
+        """The parts of this archive that *member* refers to, by id."""
         folder, file = posixpath.split(member)
         if (relations := f"{folder}/_rels/{file}.rels".lstrip("/")) not in self:
             return {}
@@ -80,11 +80,11 @@ class Archive:
 
     @staticmethod
     def resolve(member: str, target: str) -> str:
-        """The member that *target* means when *member* says it."""
+        """The member that *target* means when *member* refers to it."""
         return posixpath.normpath(posixpath.join("/", posixpath.dirname(member), target)).lstrip("/")
 
     def check_markup(self) -> None:
-        """Read everything once within the limits, for a library that will read it again without them."""
+        """Read everything once within the limits, before a library reads it again without them."""
         for member in self._zip.namelist():
             content = self.read(member)
             if member.endswith((".xml", ".rels", ".vml")):

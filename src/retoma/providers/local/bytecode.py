@@ -1,5 +1,5 @@
-"""The bytecode of the readers, written once by a process that reads no documents: children may not write it, and would
-compile anew all that they import.
+"""Writes the bytecode of the readers once, in a process that reads no documents: children may not write it, and would
+compile every import again.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from pathlib import Path
 from retoma.isolate.policy import environment_of
 
 _LOADED_LATER = {"retoma.providers.local.readers.ocr": "rapidocr"}
-"""What a reader imports only when it is needed."""
+"""What a reader imports only on demand."""
 
 _seen: set[str] = set()
 
 
 async def compile_once(place: str) -> None:
-    """Have it written for the reader at *place*, if nobody has; looked at once in each process."""
+    """Write it for the reader at *place*, unless it exists; checked once in each process."""
     if place not in _seen:
         _seen.add(place)
         await asyncio.to_thread(_compile, place.partition(":")[0])
@@ -29,7 +29,7 @@ async def compile_once(place: str) -> None:
 def _compile(module: str) -> None:
     try:
         found = importlib.util.find_spec(module)
-    except ImportError:  # told where it is read
+    except ImportError:  # reported when it is read
         return
     if sys.dont_write_bytecode or found is None or found.cached is None or Path(found.cached).exists():
         return

@@ -49,14 +49,14 @@ class _Cut:
 
 
 def find_chapters(extraction: Extraction) -> tuple[Chapter, ...]:
-    """The chapters in order; all of it as one when it has none.
+    """The chapters in order; the whole document as one when it has none.
 
-    Nothing is left out but headings, running heads, page numbers, and an opening of fewer than 100 words, which is a
+    Nothing is left out except headings, running heads, page numbers, and an opening of fewer than 100 words, which is a
     cover or a table of contents.
 
-    The outline of the document comes first; then lines that name themselves ("Capítulo 3", "Anexo I"), Markdown
-    headings, numbered titles. A way of heading counts from two chapters on; numbered titles from three, for lists look
-    alike.
+    The outline of the document is tried first; then lines that name themselves ("Capítulo 3", "Anexo I"),
+    Markdown headings, numbered titles. A kind of heading needs at least two chapters; numbered titles need three,
+    because lists look the same.
     """
     lines = _lines(extraction.pages)
     for found_by, cuts in (
@@ -71,7 +71,7 @@ def find_chapters(extraction: Extraction) -> tuple[Chapter, ...]:
 
 
 def chunks_of(chapter: Chapter) -> tuple[Chunk, ...]:
-    """The pieces of a chapter: about a thousand words each, a hundred of them those of the piece before."""
+    """The pieces of a chapter: about a thousand words each, a hundred of them repeated from the piece before."""
     words = list(re.finditer(r"\S+", chapter.text))
     step = CHUNK_WORDS - OVERLAP_WORDS
     starts = range(0, max(1, len(words) - OVERLAP_WORDS), step)
@@ -91,7 +91,7 @@ def chunks_of(chapter: Chapter) -> tuple[Chunk, ...]:
 
 
 def _lines(pages: Sequence[Page]) -> list[_Line]:
-    """All lines but page numbers and what runs along the tops and bottoms of the pages."""
+    """All lines except page numbers, and running heads and feet."""
     edges = Counter(line for page in pages for line in {_pattern(page.text.split("\n")[at]) for at in _edges(page)})
     often = max(_RUNNING_PAGES, len(pages) // 3)
     running = {line for line, times in edges.items() if times >= often and len(line) <= _RUNNING}
@@ -104,7 +104,7 @@ def _lines(pages: Sequence[Page]) -> list[_Line]:
                 if _NUMBER_ONLY.match(line):
                     continue
                 if _pattern(line) in running:
-                    # The heading of a chapter runs along too, and the first time it is a heading.
+                    # The heading of a chapter is also a running head; its first occurrence is the heading.
                     heading, _ = _without_number(line)
                     if heading in headings or not is_chapter_title(heading):
                         continue
@@ -114,7 +114,7 @@ def _lines(pages: Sequence[Page]) -> list[_Line]:
 
 
 def _edges(page: Page) -> set[int]:
-    """The places of the first and the last line that is not empty."""
+    """The indexes of the first and the last line that is not empty."""
     filled = [at for at, line in enumerate(page.text.split("\n")) if line.strip()]
     return {*filled[:1], *filled[-1:]}
 
@@ -141,13 +141,13 @@ def _words(lines: Sequence[_Line]) -> int:
     return sum(len(line.text.split()) for line in lines)
 
 
-# — ways of heading —
+# — kinds of heading —
 
 
 def _by_outline(lines: Sequence[_Line], outline: Sequence[tuple[str, int]]) -> list[_Cut]:
     """Where the titles of the outline stand: on their page and after the one before."""
     cuts: list[_Cut] = []
-    said: dict[tuple[int, str], list[int]] = {}  # looked up, because an outline may be as long as the text
+    said: dict[tuple[int, str], list[int]] = {}  # a dictionary, because an outline may be as long as the text
     for at, line in enumerate(lines):
         said.setdefault((line.page, _plain(line.text)), []).append(at)
     pages = [line.page for line in lines]
@@ -156,7 +156,7 @@ def _by_outline(lines: Sequence[_Line], outline: Sequence[tuple[str, int]]) -> l
         places = said.get((page, _plain(title)), [])
         found = bisect_left(places, start)
         place = places[found] if found < len(places) else None
-        if place is None:  # a title that is a picture: its page begins it
+        if place is None:  # a title that is a picture: it begins with its page
             at = bisect_left(pages, page, start)
             place = at if at < len(pages) else None
             body = place
@@ -212,14 +212,14 @@ def _title_below(lines: Sequence[_Line], place: int, told: Title) -> tuple[int, 
 
 
 def _without_contents(lines: Sequence[_Line], cuts: Sequence[_Cut]) -> list[_Cut]:
-    """*cuts* without tables of contents and headings that are said again on later pages."""
+    """*cuts* without tables of contents and without headings that are repeated on later pages."""
     long = {_key(cut) for cut, body in _bodies(lines, cuts) if _words(body) >= _TINY}
     kept: list[_Cut] = []
     seen: set[str] = set()
     for cut, body in _bodies(lines, cuts):
         words = _words(body)
         if not cut.is_chapter:
-            seen.clear()  # chapters may be counted anew in each part
+            seen.clear()  # each part may count its chapters from 1
             kept.append(replace(cut, is_chapter=words >= _TINY))
         elif cut.number.lower() not in seen and (words >= _TINY or _key(cut) not in long):
             seen.add(cut.number.lower())
@@ -232,14 +232,14 @@ def _key(cut: _Cut) -> tuple[str, str]:
 
 
 def _bodies(lines: Sequence[_Line], cuts: Sequence[_Cut]) -> Iterator[tuple[_Cut, Sequence[_Line]]]:
-    """Each cut with the lines below it, down to the next."""
+    """Each cut with the lines below it, up to the next."""
     for place, cut in enumerate(cuts):
         end = cuts[place + 1].line if place + 1 < len(cuts) else len(lines)
         yield cut, lines[cut.body : end]
 
 
 def _by_marks(lines: Sequence[_Line]) -> list[_Cut]:
-    """The highest level of Markdown heading that stands there twice."""
+    """The highest level of Markdown heading that occurs at least twice."""
     fences = 0
     found = []
     for place, line in enumerate(lines):
@@ -252,7 +252,7 @@ def _by_marks(lines: Sequence[_Line]) -> list[_Cut]:
 
 
 def _by_number(lines: Sequence[_Line]) -> list[_Cut]:
-    """Titles that count 1, 2, 3; each with a body, for the points of a list have none."""
+    """Titles that count 1, 2, 3; each with a body, because the points of a list have none."""
     found = [
         _Cut(place, told.number, told.title, place + 1)
         for place, line in enumerate(lines)
@@ -269,7 +269,7 @@ def _by_number(lines: Sequence[_Line]) -> list[_Cut]:
 
 
 def _whole(lines: Sequence[_Line]) -> Chapter:
-    """All of it; its first line is the title, and no part of the text when it says so itself."""
+    """The whole document; its first line is the title, and is left out of the text when it is a heading."""
     first = next((place for place, line in enumerate(lines) if line.text.strip()), 0)
     told = read_title(lines[first].text) if lines else None
     if told is None:
@@ -288,7 +288,7 @@ def _chapters(lines: Sequence[_Line], cuts: Sequence[_Cut], found_by: str) -> It
         taken[number] += 1
         if taken[number] > 1:
             number = f"{number} ({taken[number]})"
-        # The heading of a chapter may run along the tops of its pages.
+        # The heading of a chapter may be repeated at the tops of its pages.
         heading = _plain(lines[cut.line].text)
         yield _chapter(
             [line for line in body if _plain(line.text) != heading] or [lines[cut.line]], number, cut.title, found_by

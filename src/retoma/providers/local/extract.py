@@ -1,4 +1,4 @@
-"""The reader of documents that needs no key and no network. Every parser runs in a child process of its own."""
+"""Reads documents without a key and without a network. Every parser runs in a child process of its own."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _UNHARMED = "The worker and the other documents are unharmed."
 
 
 class LocalExtractor:
-    """Reads documents here. *readers* replaces or adds who reads a kind: ``{"pdf": ["mine:read"]}``."""
+    """Reads documents locally. *readers* replaces or adds readers of a kind: ``{"pdf": ["mine:read"]}``."""
 
     provider = "local"
 
@@ -41,9 +41,9 @@ class LocalExtractor:
         self._readers: Mapping[str, Sequence[str]] = {**READERS, **(readers or {})}
 
     async def extract(self, file: Path, *, kind: str, timeout: float) -> Extraction:
-        """What *file* says, and in *reader* who got it; raises a DocumentUnreadable when nobody did.
+        """The content of *file*, and in *reader* the reader that succeeded; raises a DocumentUnreadable when none did.
 
-        The *timeout* is for the work of all readers together; the wait for a free child process is not counted.
+        The *timeout* is for the work of all readers together; the wait for a free child process does not count.
         """
         found = await asyncio.to_thread(detect, file)
         if kind != found and not (kind in TEXTS and found in TEXTS):
@@ -74,7 +74,7 @@ async def why_not(file: Path, kind: str, *, timeout: float) -> DocumentEncrypted
 
 
 async def _with_scans(sitting: _Sitting, extraction: Extraction) -> Extraction:
-    """*extraction* with the text of its pages that are pictures."""
+    """*extraction* with the text of its scanned pages."""
     scans = [page.number for page in extraction.pages if page.source == "scan"]
     if not scans:
         return extraction
@@ -83,7 +83,7 @@ async def _with_scans(sitting: _Sitting, extraction: Extraction) -> Extraction:
     except OcrUnavailable:
         if not extraction.text.strip():
             raise
-        # A cover or a photograph must not cost a whole book; such a page keeps its source "scan".
+        # A cover or a photograph must not fail a whole book; such a page keeps its source "scan".
         return replace(extraction, reader=f"{extraction.reader}, without OCR")
     read_again = {page.number: page for page in reading.pages}
     return replace(
@@ -94,7 +94,7 @@ async def _with_scans(sitting: _Sitting, extraction: Extraction) -> Extraction:
 
 
 class _Sitting:
-    """One document and the readers that are asked about it, one after the other, until one has read it."""
+    """One document and its readers, tried one after the other until one has read it."""
 
     def __init__(self, file: Path, seconds: float) -> None:
         self._file = file
@@ -104,7 +104,7 @@ class _Sitting:
         self._damages: list[DocumentDamaged] = []
 
     async def ask(self, readers: Sequence[str], *, pictures: bool, **more: Any) -> Extraction:
-        """What the first of *readers* says that can; a second crash is the last."""
+        """The result of the first of *readers* that succeeds; gives up after a second crash."""
         waiting, before = list(readers), len(self._crashes)
         while waiting:
             place = waiting.pop(0)
@@ -118,7 +118,7 @@ class _Sitting:
                 self._crashes.append(crash)
                 if len(self._crashes) > 1:
                     raise self._quarantined() from crash
-                waiting = waiting or [place]  # once more: it may have been the machine and not the file
+                waiting = waiting or [place]  # once more: the machine may have caused it, and not the file
         raise self._given_up()
 
     async def _ask(self, place: str, *, pictures: bool, **more: Any) -> Extraction:

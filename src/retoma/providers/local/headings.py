@@ -40,7 +40,7 @@ class Title(NamedTuple):
 
 
 def read_title(line: str) -> Title | None:
-    """What *line* says as a heading, or nothing when it is none."""
+    """*line* parsed as a heading, or None when it is none."""
     line = line.strip()
     if not line or len(line) > _LONGEST:
         return None
@@ -61,6 +61,6 @@ def read_title(line: str) -> Title | None:
 
 
 def is_chapter_title(line: str) -> bool:
-    """Whether *line* calls itself a chapter, a part or a section."""
+    """Whether *line* names itself a chapter, a part or a section."""
     title = read_title(line)
     return title is not None and title.pattern.startswith(("named", "lone"))

@@ -1,4 +1,4 @@
-"""Of which kind a file is, by its content: first bytes, last bytes, names inside. What it is called does not matter."""
+"""Detects the kind of a file by its content: first bytes, last bytes, names inside. Its name does not matter."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from retoma.providers.local.errors import DocumentEmpty, DocumentEncrypted, Docu
 
 KINDS = ("pdf", "docx", "xlsx", "pptx", "epub", "html", "csv", "txt", "png", "jpg", "tiff")
 TEXTS = ("txt", "csv", "html")
-"""Whoever is one of these can be read as any other."""
+"""A file of one of these kinds can be read as any other."""
 
 _HEAD = 16_384
 _TAIL = 1_048_576
@@ -20,7 +20,7 @@ _SAMPLE_LINES = 50
 _SIGNS = (";", "\t", "|", ",")
 _QUOTE = '"'
 
-# A name in the central directory of an archive, or in front of its file; 46 and 30 bytes from the signature.
+# A name in the central directory of an archive, or in a local file header; 46 and 30 bytes from the signature.
 _MEMBER = rb"(?:PK\x01\x02.{42}|PK\x03\x04.{26})"
 _PARTS = {
     "docx": re.compile(_MEMBER + rb"word/document\.xml", re.DOTALL),
@@ -56,8 +56,8 @@ _CONTROLS = bytes([*range(0x09), *range(0x0E, 0x1B), *range(0x1C, 0x20), 0x7F])
 
 
 def detect(file: Path) -> str:
-    """The kind of *file*, one of KINDS; raises when it is empty, locked or of no kind that we read."""
-    if not file.is_file():  # a pipe or a device would be waited for
+    """The kind of *file*, one of KINDS; raises when it is empty, locked or of an unknown kind."""
+    if not file.is_file():  # a pipe or a device would block
         raise DocumentMissing(f"There is no file {file.name}.", next="Was it moved or removed? Send it again.")
     try:
         with file.open("rb") as opened:
@@ -67,7 +67,7 @@ def detect(file: Path) -> str:
 
 
 def detect_in(file: IO[bytes], name: str) -> str:
-    """The same of a file that is open; *name* is for the words of what is raised."""
+    """The same for an open file; *name* is for error messages."""
     head, tail = _ends(file)
     if not head:
         raise DocumentEmpty(f"{name} has 0 bytes.", next="Was the upload or the copy cut off? Send it again.")
@@ -93,17 +93,17 @@ def _ends(file: IO[bytes]) -> tuple[bytes, bytes]:
 
 
 def _by_magic(head: bytes, tail: bytes) -> str | None:
-    if b"%PDF-" in head[:1024]:  # it may stand behind something else
+    if b"%PDF-" in head[:1024]:  # it may follow other bytes
         return "pdf"
     for kind, magic in _MAGIC.items():
         if magic.match(head):
             return kind
-    # No text has the third of these bytes, and one byte is looked for far quicker than four.
+    # No text contains the third of these bytes, and a search for one byte is far faster than for four.
     if (b"\x01" in tail and b"PK\x01\x02" in tail) or head.startswith(b"PK\x03\x04"):
         for kind, part in _PARTS.items():
             if part.search(tail) or part.search(head):
                 return kind
-    # A PDF that lost its head can often be repaired; its tail gives it away.
+    # A PDF without its beginning can often be repaired; its end identifies it.
     if b"startxref" in tail[-2048:] and b"%%EOF" in tail[-2048:]:
         return "pdf"
     return None
@@ -119,8 +119,8 @@ def _by_text(head: bytes) -> str | None:
 
 
 def _is_html(text: str) -> bool:
-    """Whether *text* says so, or opens an element and closes it further on. Openings and endings are looked for one
-    after the other: a pattern that looks for both at once goes through the whole text again for each opening.
+    """Whether *text* declares itself as HTML, or opens an element and closes it later. Two searches, one for openings
+    and one for endings: a single pattern for both would scan the whole text again for each opening.
     """
     if _HTML.search(text):
         return True
@@ -129,11 +129,11 @@ def _is_html(text: str) -> bool:
 
 
 def decode(content: bytes, *, cut: bool = False) -> str | None:
-    """The text of *content*, or nothing when it is none.
+    """The text of *content*, or None when it is not text.
 
     A byte order mark decides (UTF-8, UTF-16). Without one it is UTF-8 when all of it is valid UTF-8, and else
-    Windows-1252, which is what older Portuguese and English files are in. Control characters make it no text.
-    *cut* says that the end is missing, so that half a character there is no fault.
+    Windows-1252, which older Portuguese and English files use. Control characters mean that it is not text. *cut* says
+    that the end is missing, so that an incomplete character there is no fault.
     """
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):
         encodings = ["utf-16"]
@@ -150,14 +150,14 @@ def decode(content: bytes, *, cut: bool = False) -> str | None:
                 continue
             text = content[: error.start].decode(encoding)
         plain = content if encoding != "utf-16" else text.encode()
-        # Each is one byte that is part of no other letter, and dropping bytes is far quicker than a search by pattern.
+        # Each is one byte that is part of no other character, and deleting bytes is far faster than a pattern search.
         return text if len(plain.translate(None, _CONTROLS)) == len(plain) else None
     return None
 
 
 def delimiter(text: str) -> str | None:
-    """What parts the columns of *text*, when all its first lines have the same number of them, two or more."""
-    few = text.split("\n", _SAMPLE_LINES)[:_SAMPLE_LINES]  # not all of a long text
+    """The column separator of *text*, when all its first lines have the same number of columns, two or more."""
+    few = text.split("\n", _SAMPLE_LINES)[:_SAMPLE_LINES]  # not the whole of a long text
     first = next((line for line in few if line.strip()), "")
     if not any(sign in first for sign in (*_SIGNS, _QUOTE)):
         return None
@@ -165,10 +165,10 @@ def delimiter(text: str) -> str | None:
     if len(lines) < 2:  # noqa: PLR2004  # one line is a table of nothing
         return None
     for sign in _SIGNS:
-        # Prose has commas too, but hardly the same number in each of three lines.
+        # Prose has commas too, but rarely the same number in each of three lines.
         if sign == "," and len(lines) < 3:  # noqa: PLR2004  # as said
             continue
-        if sign not in lines[0] and _QUOTE not in lines[0]:  # a first row of one column, unless it goes on below
+        if sign not in lines[0] and _QUOTE not in lines[0]:  # a first row of one column, unless it continues below
             continue
         try:
             widths = {len(row) for row in csv.reader(lines, delimiter=sign)}

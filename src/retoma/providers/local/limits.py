@@ -1,13 +1,13 @@
-"""How large a document may be before we stop reading it. Counted while reading, never taken from its own word."""
+"""Limits on the size of documents. They are counted while reading, never taken from what the document declares."""
 
 from __future__ import annotations
 
 PAGES = 5_000
 PIXELS = 50_000_000
-"""Of one picture, or of one page made into a picture: 7,000 × 7,000."""
+"""Of one picture, or of one rendered page: 7,000 × 7,000."""
 
 TEXT = 50_000_000
-"""Characters in all; a shelf of thirty novels has fewer."""
+"""Characters in total; thirty novels have fewer."""
 
 OUTLINE = 5_000
 TABLE_CELLS = 2_000_000
@@ -19,11 +19,11 @@ UNPACKED = 300_000_000
 """Bytes of an archive, all its files unpacked."""
 
 RATIO = 200
-"""How many bytes one packed byte may become; XML that repeats itself reaches 50."""
+"""How many bytes one packed byte may become; repetitive XML reaches 50."""
 
 RATIO_FROM = 1_000_000
-"""Unpacked bytes of a whole archive, below which the ratio harms nobody."""
+"""Unpacked bytes of a whole archive below which any ratio is harmless."""
 
 READ_MEGABYTES = 1_024
 OCR_MEGABYTES = 3_072
-"""Address space: the models take 0.8 GB, and their threads reserve more than they touch."""
+"""Address space: the models take 0.8 GB, and their threads reserve more than they use."""

@@ -1,4 +1,4 @@
-"""The list of files in an archive: read only when it is short, whatever the archive says of its length."""
+"""Reads the central directory of an archive only when it is short, whatever length the archive declares."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class ListTooLong(zipfile.BadZipFile):
 
 
 class _Guarded:
-    """A file of which nobody reads more at once than the list of files may have. An archive says in two places how long
-    its list is, and the second (ZIP64) hides from who looks at the first; who reads it passes here in any case.
+    """A file that refuses reads longer than the central directory may be. An archive declares the length of its
+    directory in two places, and a check of the first misses the second (ZIP64); every reader passes here in any case.
     """
 
     def __init__(self, file: IO[bytes]) -> None:
@@ -35,14 +35,16 @@ class _Guarded:
             found = self._file.read(_LONGEST_LIST + 1)
         if max(size, len(found)) > _LONGEST_LIST:
             raise ListTooLong("it lists more files than any document has")
-        # Each file of the list begins so; that is counted before anything is made of it.
+        # Each entry begins with this signature; entries are counted before they are parsed.
         if found.startswith(_ENTRY) and found.count(_ENTRY) > limits.MEMBERS:
             raise ListTooLong(f"it lists more than {limits.MEMBERS:,} files")
         return found
 
 
 def opened(file: IO[bytes]) -> zipfile.ZipFile:
-    """The archive in *file*, which stays the caller's to close; raises BadZipFile, or ListTooLong before that costs."""
+    """The archive in *file*, which the caller closes; raises BadZipFile, or ListTooLong before
+    the parse gets expensive.
+    """
     archive = zipfile.ZipFile(_Guarded(file))
     refuse_overlaps(archive)
     return archive

@@ -1,4 +1,4 @@
-"""XML without entities, external files or depth without end; and text as we keep it."""
+"""Parses XML without entities, external files or unlimited depth; and cleans text."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from retoma.providers.local.errors import DocumentDamaged, MarkupRefused, TextTo
 _DECLARATIONS = tuple(
     word.encode(encoding) for word in ("<!DOCTYPE", "<!ENTITY") for encoding in ("ascii", "utf-16-le", "utf-16-be")
 )
-# What PostgreSQL, JSON and people cannot bear in a text: controls, halves of characters, non-characters.
+# Characters that PostgreSQL, JSON or people cannot handle: controls, surrogates, non-characters.
 _UNSPEAKABLE = re.compile("[\x00-\x08\x0b\x0e-\x1f\x7f\ud800-\udfff\ufeff\uffff]")
-# From where blanks begin, or the rest of a long run of them would be looked at again from each.
+# Anchored at the first blank: otherwise a long run of blanks would be scanned again from each of them.
 _BLANKS = re.compile(r"(?<![ \t\u00a0])[ \t\u00a0]++\n")
 _MANY_LINES = re.compile(r"\n{3,}")
 
@@ -33,13 +33,13 @@ def parse(content: bytes, what: str) -> etree._Element:
         raise DocumentDamaged(
             f"The XML of {what} is damaged: {error.msg}.", next="Save the document anew and send it again."
         ) from error
-    if root.getroottree().docinfo.doctype:  # in an encoding that the look at the bytes did not know
+    if root.getroottree().docinfo.doctype:  # in an encoding that the check of the bytes did not know
         raise _refused(what)
     return root
 
 
 def refuse_declarations(content: bytes, what: str) -> None:
-    """Raise when *content* declares a document type or entities: a few bytes of them can become gigabytes."""
+    """Raise when *content* declares a document type or entities: a few bytes of them can expand to gigabytes."""
     if any(each in content for each in _DECLARATIONS):
         raise _refused(what)
 
@@ -52,18 +52,18 @@ def _refused(what: str) -> MarkupRefused:
 
 
 def clean(text: str) -> str:
-    """*text* with plain line ends and nothing unspeakable."""
+    """*text* with plain line ends and without unsupported characters."""
     text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\f", "\n")
     return _MANY_LINES.sub("\n\n", _BLANKS.sub("\n", _UNSPEAKABLE.sub("", text))).strip("\n")
 
 
 def row_line(cells: Sequence[str]) -> str:
-    """A row of a table, as a line of the text."""
+    """A row of a table as a line of text."""
     return " | ".join(" ".join(cell.split()) for cell in cells)
 
 
 def check_size(name: str, pages: Sequence[Page], tables: Iterable[Table] = ()) -> None:
-    """Raise when the document *name* is too long to be carried from the child to its parent."""
+    """Raise when the document *name* is too long to be sent from the child to its parent."""
     check_pages(name, len(pages))
     if (length := sum(len(page.text) for page in pages)) > limits.TEXT:
         raise TextTooLong(

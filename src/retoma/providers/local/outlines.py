@@ -1,4 +1,4 @@
-"""Which of the headings of a document are its chapters."""
+"""Decides which headings of a document are its chapters."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _FEW = 2
 
 
 class Heading(NamedTuple):
-    """A title, how deep it stands (the top is 0), and its page."""
+    """A title, its depth (the top is 0), and its page."""
 
     depth: int
     title: str
@@ -20,10 +20,10 @@ class Heading(NamedTuple):
 
 
 def chapters(headings: Sequence[Heading]) -> tuple[tuple[str, int], ...]:
-    """Titles and pages of the one depth that parts the document.
+    """Titles and pages of the one depth that divides the document into chapters.
 
-    It is the depth with most titles that say so themselves ("Capítulo 3"); when none does, the shallowest one with at
-    least two titles: above it stands the title of the whole.
+    This is the depth with most titles that name themselves ("Capítulo 3"); when none does, the shallowest one with at
+    least two titles: above it is the title of the whole.
     """
     depths = sorted({each.depth for each in headings})
     said = {depth: sum(is_chapter_title(each.title) for each in headings if each.depth == depth) for depth in depths}

@@ -1,17 +1,18 @@
-"""Files in an archive that share their bytes: the oldest way to make a small archive unpack to a large one."""
+"""Detects files in an archive that share their bytes: the oldest way to make a small archive unpack to a large one."""
 
 from __future__ import annotations
 
 import zipfile
 from itertools import pairwise
 
-_HEADER = 30  # bytes that stand before every file, at least
+_HEADER = 30  # bytes before every file, at least
 
 
 def refuse_overlaps(archive: zipfile.ZipFile) -> None:
-    """Raise BadZipFile when one file of *archive* begins before another has ended, or reaches into the list of files.
+    """Raise BadZipFile when one file of *archive* begins before another has ended, or reaches into
+    the central directory.
 
-    Python looks for that only from 3.11.8 and 3.12.2 on.
+    Python checks that only from 3.11.8 and 3.12.2 on.
     """
     members = sorted(archive.infolist(), key=lambda each: each.header_offset)
     starts = [*(each.header_offset for each in members), archive.start_dir]

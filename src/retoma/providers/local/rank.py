@@ -1,4 +1,4 @@
-"""Which sentences of a text matter, and which of those say something new."""
+"""Ranks the sentences of a text by importance and novelty."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from retoma.providers.local.encoder import Matrix
 CENTRAL, NEAR_TITLE, EARLY = 0.65, 0.20, 0.15
 
 _ALIKE = 0.3
-"""Below this cosine two sentences have nothing to do with each other."""
+"""Below this cosine two sentences are unrelated."""
 
 _DAMPING, _ROUNDS = 0.85, 40
 _BLOCK = 1_000
 """Sentences that are compared with each other; the square of more would not fit in memory."""
 
 _NEW = 0.6
-"""How much weight counts against likeness to what was taken."""
+"""The weight of importance against similarity to sentences already chosen."""
 
 _ENDS = re.compile(r"[.!?…][\"”»')\]]*$")
 _SHORT, _LONG = 6, 60
 
 
 def weights(sentences: Sequence[str], rows: Matrix, title: Matrix) -> NDArray[np.float64]:
-    """How much each sentence matters, from 0 to 1."""
+    """The importance of each sentence, from 0 to 1."""
     count = len(sentences)
     central = np.concatenate([_lexrank(rows[start : start + _BLOCK]) for start in range(0, count, _BLOCK)])
     near = np.clip(rows @ title, 0, 1)
@@ -37,7 +37,7 @@ def weights(sentences: Sequence[str], rows: Matrix, title: Matrix) -> NDArray[np
 
 
 def _lexrank(rows: Matrix) -> NDArray[np.float64]:
-    """How central each sentence is: those count that are like many which count."""
+    """The centrality of each sentence: a sentence similar to many central ones is central."""
     alike = np.asarray(rows @ rows.T, dtype=np.float64)
     alike[alike < _ALIKE] = 0
     np.fill_diagonal(alike, 0)
@@ -70,7 +70,7 @@ def diverse(
     words: int | None = None,
     count: int | None = None,
 ) -> list[int]:
-    """The places of weighty sentences, each unlike those before, until there are so many *words* or sentences."""
+    """The indexes of important sentences, each unlike those before, up to that many *words* or sentences."""
     taken: list[int] = []
     likest = np.zeros(len(rows))
     free = np.ones(len(rows), dtype=bool)

@@ -1,4 +1,4 @@
-"""How much of a chapter its summary says: sentence by sentence, and by the points that it must not miss."""
+"""Measures how much of a chapter its summary covers: by sentences, and by critical points."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from retoma.providers.local.encoder import Matrix
 from retoma.providers.local.summaries import Chapter, Point, Recall
 
 THRESHOLD = 0.5
-"""From this cosine on a sentence says what another says; found by reading pairs."""
+"""From this cosine on two sentences say the same; chosen by reading pairs."""
 
 SAME = 0.8
-"""From this on it says it again."""
+"""From this cosine on one repeats the other."""
 
 CRITICAL = 12
 SUPPORTING = 20
@@ -37,7 +37,7 @@ _ORDER = ("definition", "rule", "repeated", "title", "central")
 
 
 def points(chapter: Chapter, sentences: Sequence[str], rows: Matrix, weights: NDArray[np.float64]) -> tuple[Point, ...]:
-    """What a summary of *chapter* should cover; at most 12 points are critical, chosen the same way every time."""
+    """What a summary of *chapter* should cover; at most 12 points are critical, chosen deterministically."""
     chunks = _chunks(sentences)
     found = []
     for place in sorted(range(len(sentences)), key=lambda each: -weights[each])[: CRITICAL + SUPPORTING]:
@@ -61,12 +61,12 @@ def points(chapter: Chapter, sentences: Sequence[str], rows: Matrix, weights: ND
 
 
 def critical_places(found: Sequence[Point], sentences: Sequence[str]) -> list[int]:
-    """Where the critical points stand."""
+    """The indexes of the critical points."""
     return [sentences.index(point.text) for point in found if point.critical]
 
 
 def is_covered(rows: Matrix, place: int, chosen: Sequence[int]) -> bool:
-    """Whether one of the *chosen* sentences says what the one at *place* says."""
+    """Whether one of the *chosen* sentences covers the one at *place*."""
     return bool(len(chosen)) and float((rows[list(chosen)] @ rows[place]).max()) >= THRESHOLD
 
 
@@ -95,7 +95,7 @@ def _reason(sentence: str, title: str, spread: Sequence[int], own: Sequence[int]
 
 
 def _chunks(sentences: Sequence[str]) -> list[tuple[int, ...]]:
-    """In which chunks each sentence stands: one, or two where they overlap."""
+    """The chunks of each sentence: one, or two where they overlap."""
     step, word = CHUNK_WORDS - OVERLAP_WORDS, 0
     found: list[tuple[int, ...]] = []
     for sentence in sentences:

@@ -1,4 +1,4 @@
-"""What is said of a book: its chapters, and of each chapter what matters and how much of it was covered."""
+"""The values of summaries: chapters, what matters in each, and how much of it is covered."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ class Chapter:
     """A chapter as it was found; *text* is its body without the heading."""
 
     number: str
-    """As it stands there ("3", "IV", "Anexo I"); counted where the book does not say. Unique in its book."""
+    """As in the text ("3", "IV", "Anexo I"); counted where the book has none. Unique in its book."""
 
     title: str
     text: str
@@ -42,14 +42,16 @@ class Point:
     """"definition", "rule", "repeated", "title" or "central"."""
 
     chunks: tuple[int, ...]
-    """Where it stands or is said again; the first chunk is 1."""
+    """The chunks that contain or repeat it; the first chunk is 1."""
 
     times: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recall:
-    """How much of the chapter the summary says: a sentence is covered when one of it is as near as *threshold*."""
+    """How much of the chapter the summary covers: a sentence is covered when one of the summary is
+    as near as *threshold*.
+    """
 
     threshold: float
     sentences: int
@@ -71,11 +73,11 @@ class Recall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Audit:
-    """Whether the summary keeps what it promises, counted again from the text."""
+    """Whether the summary keeps its promises, counted again from the text."""
 
     passed: bool
     addenda: int
-    """Sentences that came in only because a critical point was missing."""
+    """Sentences that were added only because a critical point was missing."""
 
     problems: tuple[str, ...]
 
@@ -95,10 +97,11 @@ class Coverage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """What matters of a chapter, in its own sentences.
+    """What matters in a chapter, in its own sentences.
 
-    300 to 500 words, 5 to 8 key points, 2 to 4 quotes, up to 5 examples. A text of fewer than 300 words is given whole,
-    and of what it has too little there is less; *notes* says so. It also says so when a chapter gives no example.
+    300 to 500 words, 5 to 8 key points, 2 to 4 quotes, up to 5 examples. A text of fewer than 300 words is
+    returned whole, and a chapter with too few candidates has fewer of each; *notes* says so. It also says so when
+    a chapter has no example.
     """
 
     number: str
@@ -109,7 +112,7 @@ class Summary:
     text: str
     key_points: tuple[str, ...]
     quotes: tuple[str, ...]
-    """Verbatim, but for the line ends."""
+    """Verbatim, except for the line ends."""
 
     examples: tuple[str, ...]
     notes: tuple[str, ...]
@@ -117,7 +120,7 @@ class Summary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Digest:
-    """A chapter, summed up and checked."""
+    """A chapter, summarised and checked."""
 
     summary: Summary
     coverage: Coverage

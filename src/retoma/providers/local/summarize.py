@@ -1,8 +1,8 @@
-"""Chapters summed up in their own sentences, without a key and without a network.
+"""Summarises chapters in their own sentences, without a key and without a network.
 
-A sentence weighs by how many others say something like it (0.65), how near it is to the title (0.20) and how early it
-stands (0.15). Of the weightiest those are taken that do not say again what is taken already, until there are 400 words;
-what a chapter defines or rules and the choice missed comes in as an addendum.
+The weight of a sentence is how many others say something similar (0.65), how near it is to the title (0.20) and how
+early it stands (0.15). The heaviest sentences that do not repeat a chosen one are taken, up to 400 words; a definition
+or a rule that the choice missed is added as an addendum.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _SPOKEN = re.compile(r"[“”«»\"]")
 
 
 class LocalSummarizer:
-    """Finds chapters and sums them up; the same text always gives the same summary."""
+    """Finds chapters and summarises them; the same text always has the same summary."""
 
     provider = "local"
 
@@ -58,11 +58,11 @@ class LocalSummarizer:
         self.model = f"{self._encoder.model}+lexrank"
 
     def chapters(self, extraction: Extraction) -> tuple[Chapter, ...]:
-        """The chapters of a document; all of it as one when it has none."""
+        """The chapters of a document; the whole as one when it has none."""
         return find_chapters(extraction)
 
     async def summarize(self, chapter: Chapter, *, timeout: float) -> Digest:
-        """The summary of *chapter* and how much of it is covered, without blocking the loop."""
+        """The summary of *chapter* and its coverage, without blocking the event loop."""
         return await beside(
             lambda waiting: self._summarize(chapter, waiting),
             timeout=timeout,
@@ -106,7 +106,7 @@ class _Source:
 
     @property
     def is_short(self) -> bool:
-        """Too short to be summed up; counted in sentences, for signs and rules are no words."""
+        """Whether it is too short to be summarised; counted in sentences, because signs and rules are not words."""
         return int(self.lengths.sum()) < LEAST
 
     @classmethod
@@ -130,7 +130,7 @@ class _Source:
 
 
 def _prose(text: str) -> str:
-    """*text* without what is for machines, and without rows of tables."""
+    """*text* without code and without rows of tables."""
     lines = text.split("\n")
     fences = [place for place, line in enumerate(lines) if line == _FENCE]
     told, place = [], 0
@@ -155,7 +155,7 @@ def _encoded(found: Sequence[str], encoder: Encoder, waiting: Waiting) -> Matrix
 
 
 def _chosen(source: _Source, critical: Sequence[int]) -> tuple[list[int], int]:
-    """Which sentences make the summary, in their order; and how many of them came in for a critical point alone."""
+    """The sentences of the summary, in order; and how many of them were added only for a critical point."""
     aim = AIM if source.words >= 2 * AIM else max(LEAST + 30, source.words // 2)
     taken = rank.diverse(source.rows, source.weights, source.lengths, words=aim)
     missing = [place for place in critical if not recall.is_covered(source.rows, place, taken)]
@@ -198,14 +198,14 @@ def _paragraphs(told: Sequence[str]) -> str:
 
 
 def _key_points(source: _Source) -> list[int]:
-    """The weightiest sentence of each part of the chapter, for the end has its say too; none of them twice."""
+    """The heaviest sentence of each part of the chapter, so that the end is represented too; none twice."""
     least, most = KEY_POINTS
     count = min(most, max(least, len(source.sentences) // 6), len(source.sentences))
     short = np.where(source.lengths <= _QUOTE_WORDS[1], source.weights, source.weights * 0.5)
     edges = np.linspace(0, len(short), count + 1).astype(int)
     best = [int(start + short[start:end].argmax()) for start, end in itertools.pairwise(edges)]
     others = [int(place) for place in np.argsort(-short, kind="stable")]
-    # A part that is a table has no sentence to offer; the weightiest of the others take its place.
+    # A part that is a table has no sentence to offer; the heaviest of the others take its place.
     whole = [place for place in best if rank.is_sentence(source.sentences[place])]
     found: dict[str, int] = {}
     for place in (*whole, *others):
@@ -215,7 +215,7 @@ def _key_points(source: _Source) -> list[int]:
 
 
 def _quotes(source: _Source, points: Sequence[int]) -> list[int]:
-    """Sentences to remember: spoken ones first, neither short nor long, and no key points if there are others."""
+    """Sentences to remember: direct speech first, neither short nor long, and no key points if there are others."""
     least, most = QUOTES
     weights = source.weights.copy()
     for place, sentence in enumerate(source.sentences):
@@ -227,7 +227,7 @@ def _quotes(source: _Source, points: Sequence[int]) -> list[int]:
 
 
 def _examples(source: _Source) -> list[int]:
-    """Sentences that say that they are examples; when those are few, some with quantities; none when there are none."""
+    """Sentences that are marked as examples; when those are few, some with quantities; empty when there are none."""
     said = [place for place, sentence in enumerate(source.sentences) if _EXAMPLE.search(sentence)][: EXAMPLES[1]]
     counted = [place for place, sentence in enumerate(source.sentences) if _QUANTITY.search(sentence)]
     counted.sort(key=lambda place: -source.weights[place])
@@ -255,7 +255,7 @@ def _notes(source: _Source, points: int, quotes: int, examples: int) -> list[str
 
 
 def _audit(chapter: Chapter, summary: Summary, covered: Recall, addenda: int, *, short: bool) -> Audit:
-    """Count again what was promised, from the outside."""
+    """Count again what was promised, independently."""
     source = " ".join(chapter.text.split())
     problems = [f"critical point {id} is not covered" for id in covered.missing]
     if not short and not LEAST <= summary.summary_words <= MOST:

@@ -1,4 +1,4 @@
-"""How alike texts are by their letters: pieces of three to five, the rarer the weightier."""
+"""The similarity of texts by their letters: n-grams of three to five, rarer ones weighing more."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from retoma.providers.local.encoder import ngrams
 
 
 class Tfidf:
-    """Knows some texts, and says how like each of them another one is."""
+    """Knows some texts, and returns how similar another one is to each of them."""
 
     def __init__(self, known: Sequence[str]) -> None:
         counted = [ngrams(text) for text in known]

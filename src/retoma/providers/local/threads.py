@@ -1,4 +1,4 @@
-"""Work that takes long, in a thread beside the loop, and that stops when nobody waits for it any more."""
+"""Runs long work in a thread beside the event loop, and stops it when nobody waits for it any more."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ T = TypeVar("T")
 
 
 class Abandoned(Exception):
-    """Nobody waits for this work; raised inside its thread, and seen by nobody."""
+    """Nobody waits for this work any more; raised inside its thread, and ends it silently."""
 
 
 class Waiting:
-    """Whether somebody still waits."""
+    """Whether somebody still waits for the result."""
 
     def __init__(self) -> None:
         self._over = threading.Event()
 
     def check(self) -> None:
-        """Go on only when somebody does."""
+        """Raise Abandoned when nobody waits any more."""
         if self._over.is_set():
             raise Abandoned
 
     def end(self) -> None:
-        """Say that nobody does."""
+        """Record that nobody waits any more."""
         self._over.set()
 
 
 async def beside(work: Callable[[Waiting], T], *, timeout: float, what: str) -> T:
-    """What *work* returns; a thread cannot be killed, so it asks now and then whether to go on."""
+    """The result of *work*. A thread cannot be killed, so the work checks now and then whether to continue."""
     waiting = Waiting()
     try:
         async with asyncio.timeout(timeout):

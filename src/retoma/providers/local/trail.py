@@ -1,4 +1,4 @@
-"""Where a reader is: told while it reads, so that its last page is known when it is killed."""
+"""The position of a reader, noted while it reads, so that its last page is known when it is killed."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ _WORD = 200
 
 
 class Trail:
-    """Of one call: kept by the child that reads, followed by its parent."""
+    """The trail of one call: written by the child that reads, followed by its parent."""
 
     def at(self, reader: str, page: int | None = None) -> None:
-        """Say who is reading now, and which page."""
+        """Note the current reader, and its page."""
         note([reader[:_WORD], page])
 
 
 def last_of(noted: object) -> tuple[str | None, int | None]:
-    """Who read last, and which page, of what a child has *noted*; nothing when nobody had begun."""
+    """The last reader and page in what a child has *noted*; None when no reader had started."""
     match noted:
         case [str(reader), int(page)]:
             return reader[:_WORD], page

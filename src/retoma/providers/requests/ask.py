@@ -1,4 +1,4 @@
-"""Ask a model for a value of a type. An answer that does not fit is sent back, with what is wrong with it."""
+"""Ask a model for a value of a type. An answer that does not fit is sent back with what is wrong with it."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from retoma.providers.request import Request
 
 T = TypeVar("T")
 
-CHARACTERS_PER_TOKEN = 3  # a little few for prose, so that a guess is rather too high
+CHARACTERS_PER_TOKEN = 3  # low for prose, so that an estimate is rather too high
 _USUAL_ANSWER = 1000
 _FENCE = "```"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ask(Request[T]):
-    """What a model answers, as a value of *into*. Each repair is a request of its own, with its cost."""
+    """The answer of a model as a value of *into*. Each repair is a request of its own, with its cost."""
 
     verb: ClassVar[str] = "ask"
     verb_in_key: ClassVar[bool] = False
@@ -39,22 +39,22 @@ class Ask(Request[T]):
 
     @property
     def model(self) -> str:
-        """The one that the prompt names, else the provider's own."""
+        """The model that the prompt names, else the provider's own."""
         return self._asked.model or self.chat.model
 
     @property
     def answer_type(self) -> type[T]:
-        """What the answer is read into."""
+        """The type of the answer."""
         return self.into
 
     @property
     def recorded(self) -> bool:
-        """Always: people look at what a model was asked, also where it runs on this machine."""
+        """Always: people want to see what a model was asked, even when it runs on this machine."""
         return True
 
     @cached_property
     def body(self) -> Mapping[str, Any]:
-        """The conversation, the schema, and all that changes the answer."""
+        """The conversation, the schema, and everything else that changes the answer."""
         prompt = self._asked
         return {
             "messages": [{"role": each.role, "content": each.content} for each in prompt.messages],
@@ -77,7 +77,7 @@ class Ask(Request[T]):
         return await self.chat.chat(self._asked, timeout=self.timeout)
 
     def read(self, answer: Answer, *, step: str) -> T:
-        """The value of *into* that stands in the answer."""
+        """The value of *into* in the answer."""
         if answer.truncated:
             raise AnswerUnfit(f"The answer to step {step!r} was cut short at its largest length.", raw=answer.text)
         if self._adapter is None:
@@ -87,7 +87,8 @@ class Ask(Request[T]):
             try:
                 return self._adapter.validate_json(text)
             except ValidationError as error:
-                # The first that is JSON at all is what was meant; of the rest only the whole is worth a word.
+                # The first candidate that is JSON at all is the intended one; otherwise report the
+                # error of the whole text.
                 if first is None or first.errors()[0]["type"] == "json_invalid":
                     first = error
         assert first is not None
@@ -105,7 +106,7 @@ class Ask(Request[T]):
             Message(role="assistant", content=answer.text),
             Message(role="user", content=f"{error.message} {wish}"),
         )
-        # Where nobody set a length the provider did, and only a longer one that is asked for can help.
+        # Without a limit of ours the provider applied its own, and only an explicit longer one can help.
         before = prompt.max_tokens or max(answer.usage.output_tokens, _USUAL_ANSWER)
         prompt = replace(
             prompt,
@@ -129,7 +130,7 @@ class Ask(Request[T]):
 
 
 def json_in(text: str) -> Iterator[str]:
-    """What may be the JSON of an answer: the whole, else what stands in a fence, else what prose is around."""
+    """The candidates for the JSON of an answer: the whole, else what is in a code fence, else what prose surrounds."""
     yield text.strip()
     for fenced in text.split(_FENCE)[1:-1:2]:
         yield fenced.removeprefix("json").strip()

@@ -19,12 +19,12 @@ Found = TypeVar("Found", bound=Extraction | Offers)
 
 @dataclass(frozen=True, kw_only=True)
 class UnitRequest(Request[Found]):
-    """A request that is billed by the unit: one at least, and how many is known when it is answered."""
+    """A request that is billed by the unit: at least one; the number is known with the answer."""
 
     verb_in_key: ClassVar[bool] = False
     keeps_raw: ClassVar[bool]
-    """Whether the value has the answer as it came. What a service says of a whole document may be larger than a
-    checkpoint can be; the call has it.
+    """Whether the value contains the raw answer. The raw answer for a whole document may be larger than a checkpoint
+    can be; the call keeps it.
     """
 
     @property
@@ -34,7 +34,7 @@ class UnitRequest(Request[Found]):
 
     @cached_property
     def body(self) -> Mapping[str, Any]:
-        """What is asked for, and the parameters of the service that change what is found."""
+        """What is asked for, and the parameters of the service that change the result."""
         return {**self.content, "parameters": dict(getattr(self.service, "parameters", {}))}
 
     @property
@@ -43,13 +43,13 @@ class UnitRequest(Request[Found]):
         return Usage(units=1 if getattr(self.service, "bills", True) else 0)
 
     def answer(self, found: Found) -> Answer:
-        """What was *found*, as it is recorded."""
-        # Not by the codec, which may refuse: a paid answer is written down first, whatever is in it.
+        """The result as it is recorded."""
+        # Not with the codec, which may refuse: a paid answer is recorded first, whatever it contains.
         text = json.dumps(asdict(replace(found, raw="", usage=Usage())), default=str)
         return Answer(raw=found.raw or text, text=text, model=self.model, usage=found.usage)
 
     def read(self, answer: Answer, *, step: str) -> Found:  # noqa: ARG002
-        """What was found, always as it is found again in the store."""
+        """The result, always decoded from the recorded form."""
         kind: Any = self.answer_type
         found: Found = _adapter(kind).validate_python(json.loads(answer.text))
         raw: Any = answer.raw if self.keeps_raw else None

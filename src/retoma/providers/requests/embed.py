@@ -28,7 +28,7 @@ class Embed(Request[Rows]):
 
     @property
     def service(self) -> Embedder:
-        """Who makes the vectors."""
+        """The embedder."""
         return self.embedder
 
     @property
@@ -38,12 +38,12 @@ class Embed(Request[Rows]):
 
     @cached_property
     def body(self) -> Mapping[str, Any]:
-        """The texts, and how long a vector is."""
+        """The texts, and the number of dimensions."""
         return {"texts": list(self.texts), "dimensions": self.embedder.dimensions}
 
     @cached_property
     def estimate(self) -> Usage:
-        """The tokens of the texts, by their length."""
+        """The tokens of the texts, estimated from their length."""
         return Usage(input_tokens=1 + sum(map(len, self.texts)) // CHARACTERS_PER_TOKEN)
 
     async def send(self) -> Answer:

@@ -1,4 +1,4 @@
-"""Ask what a document says, of a service that reads it at once or of one that takes it in and reads it later."""
+"""Ask for the content of a document, from a service that reads it at once or from one that reads it later."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from retoma.providers.requests.by_unit import UnitRequest
 
 @dataclass(frozen=True, kw_only=True)
 class Extract(UnitRequest[Extraction]):
-    """What *file* says; an equal file is known by its *sha256*."""
+    """The content of *file*; equal files are recognised by their *sha256*."""
 
     verb: ClassVar[str] = "extract"
     keeps_raw: ClassVar[bool] = False
@@ -27,7 +27,7 @@ class Extract(UnitRequest[Extraction]):
 
     @property
     def service(self) -> Extractor:
-        """Who reads it."""
+        """The extractor."""
         return self.extractor
 
     @property
@@ -37,17 +37,17 @@ class Extract(UnitRequest[Extraction]):
 
     @property
     def content(self) -> Mapping[str, Any]:
-        """The file by what is in it, whatever it is called."""
+        """The file by its content, whatever its name."""
         return {"sha256": self.sha256, "kind": self.kind}
 
     async def send(self) -> Answer:
-        """What the service reads."""
+        """The content that the service reads."""
         return self.answer(await self.extractor.extract(self.file, kind=self.kind, timeout=self.timeout))
 
 
 @dataclass(frozen=True, kw_only=True)
 class DeferredExtract(DeferredRequest[Extraction], Extract):
-    """The same of a service that takes the document in and reads it later."""
+    """The same for a service that accepts the document and reads it later."""
 
     extractor: Submitter
 
@@ -57,11 +57,11 @@ class DeferredExtract(DeferredRequest[Extraction], Extract):
         return self.extractor.kept_seconds
 
     async def submit(self) -> str:
-        """Hand the document in."""
+        """Submit the document."""
         return await self.extractor.submit(self.file, kind=self.kind, timeout=self.timeout)
 
     async def look(self, operation: str, *, timeout: float) -> Answer | Pending:
-        """What the service has read, if it has."""
+        """The content, if the service is done."""
         found = await self.extractor.look(operation, timeout=timeout)
         return found if isinstance(found, Pending) else self.answer(found)
 
@@ -69,7 +69,7 @@ class DeferredExtract(DeferredRequest[Extraction], Extract):
 def extract(
     extractor: Extractor, file: Path, *, kind: str, sha256: str, timeout: float = 100.0, reuse: bool = True
 ) -> Extract:
-    """The request to read *file*, as *extractor* works."""
+    """The request to read *file*, deferred or not, as *extractor* works."""
     if isinstance(extractor, Submitter):
         return DeferredExtract(extractor=extractor, file=file, kind=kind, sha256=sha256, timeout=timeout, reuse=reuse)
     return Extract(extractor=extractor, file=file, kind=kind, sha256=sha256, timeout=timeout, reuse=reuse)

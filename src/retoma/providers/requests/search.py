@@ -12,7 +12,7 @@ from retoma.providers.requests.by_unit import UnitRequest
 
 @dataclass(frozen=True, kw_only=True)
 class Search(UnitRequest[Offers]):
-    """Offers for *query*. Prices change, so each search is made anew unless *reuse* says otherwise."""
+    """Offers for *query*. Prices change, so each search is sent again unless *reuse* says otherwise."""
 
     verb: ClassVar[str] = "search"
     keeps_raw: ClassVar[bool] = True
@@ -24,19 +24,19 @@ class Search(UnitRequest[Offers]):
 
     @property
     def service(self) -> PriceSearch:
-        """Who looks for offers."""
+        """The price search."""
         return self.prices
 
     @property
     def answer_type(self) -> type[Offers]:
-        """Offers, with what the shop said."""
+        """Offers, with the shop's own data."""
         return Offers
 
     @property
     def content(self) -> Mapping[str, Any]:
-        """What is looked for, and how many are wanted."""
+        """The query, and how many offers are wanted."""
         return {"query": self.query, "limit": self.most}
 
     async def send(self) -> Answer:
-        """What the service finds."""
+        """The offers that the service finds."""
         return self.answer(await self.prices.search(self.query, limit=self.most, timeout=self.timeout))

@@ -1,4 +1,4 @@
-"""How Alembic runs our revisions: on the connection it is given, or as text. Each is a transaction of its own."""
+"""Runs our revisions with Alembic: on the connection it is given, or as text. Each revision is one transaction."""
 
 from typing import Any
 
@@ -10,11 +10,11 @@ schema = config.attributes["schema"]
 
 
 def mark(*, ctx: Any, heads: set[str], **_: Any) -> None:
-    """Write beside the revision which programs its tables serve, for those that do not know it."""
+    """Write beside the revision which programs its tables serve, for programs that do not know the revision."""
     said = "null"
     for revision in heads:
         module = context.script.get_revision(revision).module
-        # One that says nothing serves only the programs that know it.
+        # A revision without ``serves`` serves only programs that know it.
         said = f"'serves {getattr(module, 'serves', revision)}'"
     ctx.execute(f"comment on table {schema}.alembic_version is {said}")
 

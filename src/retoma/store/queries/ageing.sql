@@ -1,7 +1,7 @@
--- Time passes for one job, in tests: its past is moved further back, and no clock is touched.
+-- For tests: move the times of one job into the past. No clock is changed.
 
 -- name: age
--- A worker that holds the job has been silent just as long, and nobody spares it because nobody looked meanwhile.
+-- The worker that holds the job becomes silent for as long, and no sparing after an outage applies to it.
 with past as materialized (
     select make_interval(secs => %(seconds)s::float8) as span
 ),
@@ -18,7 +18,7 @@ aged as (
     returning job.id, job.worker_id
 ),
 woken as (
-    -- What rested until its jobs are due may be due now.
+    -- Lanes that rest until a job is due may have one now.
     update retoma.lanes as lane set awake = true, wake_at = null where not lane.awake
 ),
 aged_checkpoints as (
@@ -46,7 +46,7 @@ aged_workers as (
 select aged.id from aged order by aged.id;
 
 -- name: held
--- Jobs in the hands of a worker whose sessions are there: it lives, and would lose them if time passed.
+-- Jobs that a live worker with open sessions holds: it would lose them if time passed.
 select job.id as job_id, worker.id as worker_id, worker.host, worker.pid
   from retoma.jobs as job
   join retoma.workers as worker on worker.id = job.worker_id
@@ -60,7 +60,7 @@ select job.id as job_id, worker.id as worker_id, worker.host, worker.pid
  limit 1;
 
 -- name: tally
--- How much has been done so far, and how much is left.
+-- How much is done so far, and how much is left.
 select (select count(*) from retoma.jobs as job where job.finished_at is not null) as ended,
        (select count(*) from retoma.checkpoints) as saved,
        (select count(*) from retoma.jobs as job where job.state in ('queued', 'running')) as left;

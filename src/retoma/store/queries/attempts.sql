@@ -1,4 +1,4 @@
--- How each claim ended: the history that a later success does not erase.
+-- How each claim ended: a history that a later success does not erase.
 
 -- name: of
 select attempt.job_id, attempt.fence, attempt.attempt, attempt.worker_id, worker.label as worker, attempt.ending,

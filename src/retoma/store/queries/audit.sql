@@ -1,4 +1,4 @@
--- Who did what. Rows are added; nothing changes them, and only their age removes them.
+-- Who did what. Rows are only added; nothing updates them, and only their age removes them.
 
 -- name: write
 insert into retoma.audit (who, name, via, address, route, action, object_kind, object_id, before, after,
@@ -14,7 +14,7 @@ select entry.who, entry.name, entry.via, entry.address, entry.route, entry.actio
 returning id;
 
 -- name: page
--- The newest first.
+-- Newest first.
 select audit.id, audit.at, audit.who, audit.name, audit.via, audit.address, audit.route, audit.action,
        audit.object_kind, audit.object_id, audit.before::text as before, audit.after::text as after,
        audit.correlation_id, audit.outcome, audit.times
@@ -31,7 +31,7 @@ select audit.id, audit.at, audit.who, audit.name, audit.via, audit.address, audi
  limit %(limit)s::integer;
 
 -- name: prune
--- The one way out: the trigger of the table lets go what is old when it is told that it is pruned.
+-- The only way to delete: the trigger of the table allows it for old rows while this setting is on.
 with said as materialized (
     select set_config('retoma.prunes', 'audit', true) as pruned
 ),

@@ -1,9 +1,9 @@
--- Batches: many jobs followed as one. Each command is decided under the lock of the batch's row, by the state it is
--- in, and told in its story in the same statement. Where a command reaches for the batch's jobs it skips those that
--- are locked at the moment: whoever holds one is about to tell the batch. They are looked at again afterwards.
+-- Batches: many jobs followed as one. Each command is decided under the lock of the batch's row, by its state, and
+-- recorded as an event in the same statement. A command that changes the batch's jobs skips those that are locked at
+-- the moment, because their holder is about to update the batch. They are visited again afterwards.
 
 -- name: create
--- Not to be claimed until it is sealed: its lane is closed.
+-- Its lane is closed until the batch is sealed, so no job can be claimed.
 with new as (
     select nextval('retoma.batches_id_seq') as id
 ),
@@ -35,12 +35,12 @@ story as (
 select created.id from created;
 
 -- name: alone
--- Commands on one batch, and the pieces of one that is carried out, go one after the other. This lock comes before those
--- of jobs and batches, and keeps nobody else waiting.
+-- Serialises the commands on one batch, and the pieces of an operation. This lock comes before those of jobs and
+-- batches, and blocks nothing else.
 select pg_advisory_xact_lock(736802, (%(id)s::bigint %% 2147483647)::integer)::text as alone;
 
 -- name: hold
--- The row under its lock, as it is now. What follows in the same transaction sees whatever others had done before.
+-- Locks and reads the row. Later statements of the same transaction see everything that was committed before.
 select batch.state, batch.was, batch.epoch, batch.resumes, batch.max_resumes, batch.unfinished,
        batch.sealed_at is not null as sealed, batch.reason, batch.total, batch.failures, batch.operation_id
   from retoma.batches as batch
@@ -49,7 +49,7 @@ select batch.state, batch.was, batch.epoch, batch.resumes, batch.max_resumes, ba
    for no key update;
 
 -- name: filling
--- Whoever adds jobs holds the batch so that it cannot be sealed, cancelled or expire meanwhile.
+-- Keeps the batch open while jobs are added: it can be neither sealed, cancelled nor expired in the meantime.
 select batch.id, batch.queue, lane.name as lane, batch.pipeline, batch.correlation_id
   from retoma.batches as batch
   join retoma.lanes as lane on lane.id = batch.lane_id
@@ -59,7 +59,7 @@ select batch.id, batch.queue, lane.name as lane, batch.pipeline, batch.correlati
    for share of batch;
 
 -- name: seal
--- All its jobs are there: from now on they may be taken. One that holds nothing stays open.
+-- All its jobs are there, so they can be claimed from now on. A batch without jobs stays open.
 with counted as materialized (
     select batch.id, batch.lane_id, batch.event_seq
       from retoma.batches as batch
@@ -110,9 +110,9 @@ select count(*)::integer as jobs, count(*) filter (where job.state = 'queued')::
  where job.batch_id = %(id)s::bigint;
 
 -- name: pause
--- Nobody takes its jobs any more; those that run go back after the step at hand, with the next heartbeat. With an amount
--- that is needed, only when the budget would not cover it even if nothing that is under way were billed; whoever asks
--- that holds the batch, so that the calls stand still.
+-- No job of it is claimed any more; running jobs are released after their current step, with the next heartbeat. With
+-- an amount that is needed, pause only when the budget would not cover it even if no call in flight were billed. The
+-- caller of that form has locked the batch, so that its reservations do not change.
 with wanted as materialized (
     select batch.id, batch.lane_id, batch.state, batch.event_seq
       from retoma.batches as batch
@@ -150,18 +150,18 @@ story as (
 select wanted.id from wanted;
 
 -- name: resume
--- Continue from where it stopped. Of several who ask, one finds it stopped and moves it; the others find it running.
--- Resuming what was paused costs nothing; resuming what stalled or failed is counted and limited, unless nothing is
+-- Continue from where it stopped. Of several callers, one finds it stopped and moves it; the others find it running.
+-- Resuming a paused batch costs nothing. Resuming a stalled or failed one is counted and limited, unless nothing is
 -- left to do: then it is completed.
 with wanted as materialized (
     select batch.id, batch.lane_id, batch.queue, batch.state, batch.event_seq, batch.failures,
            batch.total - batch.unfinished as ended,
            hands.served,
-           -- Where nobody is there to carry it out, nothing is used up.
+           -- Without a live worker to carry it out, no resume is used up.
            (batch.state <> 'paused' and batch.unfinished > 0 and hands.served)::integer as cost,
            case when batch.unfinished = 0 then 'completed'
                 when batch.started_at is not null
-                     -- It was paused while its first job was being taken.
+                     -- It was paused while its first job was being claimed.
                      or batch.unfinished < batch.total
                      or exists (select from retoma.jobs as job where job.batch_id = batch.id and job.state = 'running')
                 then 'running'
@@ -191,7 +191,7 @@ resumed as (
            cause = null,
            resumes = batch.resumes + wanted.cost,
            max_resumes = coalesce(%(max_resumes)s::integer, batch.max_resumes),
-           -- What failed so far was seen by whoever resumes: the failure policy counts from here.
+           -- The person who resumes has seen the failures so far: the failure policy counts from here.
            forgiven = wanted.failures,
            forgiven_of = wanted.ended,
            stalled_at = null,
@@ -221,7 +221,7 @@ story as (
 select wanted.id, wanted.state as was, wanted.served, pg_notify('retoma', wanted.queue)::text as hint from wanted;
 
 -- name: wake
--- Who resumes does not want to wait for the next try: what failed or was sent away is due now.
+-- A resume does not wait for the next retry: jobs that failed or were postponed by a provider are due now.
 with wanted as materialized (
     select job.id
       from retoma.jobs as job
@@ -248,8 +248,8 @@ into_lane as materialized (
 select woken.id from woken;
 
 -- name: take_back
--- A resume takes the jobs that hang away from whoever holds them: those that were taken before the batch fell silent.
--- Their workers hear of it with the next heartbeat, and whatever they write until then misses.
+-- A resume takes hanging jobs away from their workers: those that were claimed before the batch fell silent. The
+-- workers learn of it with the next heartbeat, and the fence rejects whatever they write until then.
 with held as materialized (
     select job.id, job.fence, job.attempt, job.worker_id, job.claimed_at,
            case when job.cancel_requested_at is null then 'queued' else 'cancelled' end as state
@@ -289,7 +289,7 @@ moved as (
 select queued.id from queued;
 
 -- name: cancel
--- One that was never sealed is counted now.
+-- The jobs of a batch that was never sealed are counted now.
 with wanted as materialized (
     select batch.id, batch.lane_id, batch.state, batch.event_seq, batch.sealed_at
       from retoma.batches as batch
@@ -336,7 +336,7 @@ story as (
 select wanted.id from wanted;
 
 -- name: cancel_jobs
--- The jobs of a cancelled batch, a bounded piece at a time: those that wait end now, those that run are asked to.
+-- The jobs of a cancelled batch, a bounded piece at a time: waiting jobs end now, running jobs are asked to stop.
 -- include: candidates
 wanted as materialized (
     select job.id, job.state
@@ -357,7 +357,7 @@ select candidate.id, asked.id is not null as moved,
  order by candidate.id;
 
 -- name: cancel_rest
--- What was given back to a cancelled batch since, a bounded piece of it.
+-- Jobs that were released into a batch after its cancellation, a bounded piece of them.
 with wanted as materialized (
     select job.id, job.state
       from retoma.batches as batch
@@ -379,8 +379,8 @@ with wanted as materialized (
 select asked.id, asked.state from asked;
 
 -- name: retry_failed
--- Only what failed (or was cancelled, when asked) gets new attempts; what it had done so far is kept. One error
--- group, when its fingerprint is given; of those that are carried out later only what had ended when that was asked.
+-- Only failed jobs (and cancelled ones, when asked) get new attempts; their checkpoints are kept. With a fingerprint,
+-- only one error group. A piece that runs later visits only jobs that had ended when the command was given.
 -- include: candidates
 fitting as materialized (
     select job.id
@@ -400,7 +400,7 @@ wanted as materialized (
        for no key update of job skip locked
 ),
 queued as (
-    -- What the constraints look at is set, all of it: PostgreSQL checks them first against an older version.
+    -- Set every column that the constraints check: PostgreSQL checks them first against an older row version.
     update retoma.jobs as job
        set state = 'queued',
            reason = null,
@@ -426,7 +426,7 @@ moved as (
 ),
 -- include: reckon
 story as (
-    -- Who wanted it stands in the last event of the two.
+    -- The later of the two events says who asked for it.
     insert into retoma.events (batch_id, seq, kind, data)
     select decided.id, decided.event_seq + 1, 'jobs',
            json_strip_nulls(json_build_object('jobs', decided.jobs,
@@ -447,8 +447,8 @@ select candidate.id, queued.id is not null as moved, queued.id is not null or fi
  order by candidate.id;
 
 -- name: restart
--- Begin anew, a bounded piece at a time: checkpoints are set aside, and the jobs are queued as if they had never run.
--- One that still runs is taken from whoever holds it; what that one writes misses.
+-- Start over, a bounded piece at a time: checkpoints are set aside, and the jobs are queued as if they had never run. A
+-- running job is taken from its worker; the fence rejects what that worker still writes.
 -- include: candidates
 wanted as materialized (
     select job.id, job.state, job.fence, job.attempt, job.worker_id, job.claimed_at
@@ -511,13 +511,13 @@ select candidate.id, queued.id is not null as moved, queued.id is not null as se
  order by candidate.id;
 
 -- name: has
--- Whether a job of it is in one of these states.
+-- Whether the batch has a job in one of these states.
 select exists (select
                  from unnest(%(states)s::text[]) as wanted (state)
                  join retoma.jobs as job on job.batch_id = %(id)s::bigint and job.state = wanted.state) as has;
 
 -- name: reopen
--- The row of an ended batch whose jobs are about to be tried again, many of them.
+-- Revives the row of an ended batch when many of its jobs are about to be retried.
 with wanted as materialized (
     select batch.id, batch.lane_id, batch.queue, batch.state, batch.event_seq, batch.failures,
            batch.total - batch.unfinished as ended
@@ -555,7 +555,7 @@ story as (
 select wanted.id, pg_notify('retoma', wanted.queue)::text as hint from wanted;
 
 -- name: settle
--- Nothing is carried out on it any more; if nothing is left to do by then, it is completed.
+-- Detaches a finished operation from its batch; when nothing is left to do by then, the batch is completed.
 with held as materialized (
     select batch.id, batch.state, batch.unfinished, batch.event_seq, batch.was, batch.stalled_at, batch.finished_at,
            batch.sealed_at is not null and batch.unfinished = 0
@@ -585,7 +585,7 @@ story as (
 select settled.id, settled.state from settled;
 
 -- name: restarted
--- The row of a batch that begins anew: its resumes are given back, and it may carry another configuration.
+-- The row of a batch that starts over: its resumes are restored, and it may get another configuration.
 with wanted as materialized (
     select batch.id, batch.lane_id, batch.queue, batch.state, batch.event_seq
       from retoma.batches as batch
@@ -630,7 +630,8 @@ story as (
 select wanted.id, pg_notify('retoma', wanted.queue)::text as hint from wanted;
 
 -- name: change
--- What may be changed while it lives; what is not named in *given* stays, and what is given as null is lifted.
+-- What may be changed while it is unfinished. A column that is not named in *given* stays, and one
+-- given as null is lifted.
 with wanted as materialized (
     select batch.id, batch.event_seq
       from retoma.batches as batch
@@ -659,7 +660,7 @@ story as (
 select wanted.id from wanted;
 
 -- name: stall
--- Nothing moves, and it was found out why. Only if it is still as it was when that was found out.
+-- Nothing progresses, and the diagnosis says why. Applies only if the batch is unchanged since the diagnosis.
 with wanted as materialized (
     select batch.id, batch.event_seq
       from retoma.batches as batch
@@ -691,7 +692,7 @@ story as (
 select wanted.id from wanted;
 
 -- name: recall
--- Stalled still, and now for another reason: that is said instead, without a new stall.
+-- Still stalled, now for another reason: replace the reason without counting a new stall.
 update retoma.batches as batch
    set reason = %(verdict)s::text,
        cause = %(cause)s::json
@@ -702,8 +703,8 @@ update retoma.batches as batch
 returning batch.id;
 
 -- name: give_up
--- Stalled once more with every resume used, told so a round ago, and silent still: definitely failed. What is done stays
--- done. Of one batch, only if it is as it was when that was found out.
+-- Stalled again with every resume used, reported a round ago, and still silent: the batch fails for good. What is done
+-- stays done. For a single batch, only if it is unchanged since the diagnosis.
 with wanted as materialized (
     select batch.id, batch.lane_id, batch.event_seq, batch.resumes
       from retoma.batches as batch
@@ -740,8 +741,9 @@ story as (
 select wanted.id from wanted;
 
 -- name: advance
--- A stalled batch in which a step was saved since: it moves again by itself, and no resume is counted. Where its provider
--- was the cause, only an answer is movement: documents whose first steps need no provider would be sent away as well.
+-- A stalled batch in which a step was saved since: it progresses by itself, and no resume is counted. Where its
+-- provider was the cause, only an answer counts as progress: documents whose first steps need no provider would
+-- be postponed as well.
 with wanted as materialized (
     select batch.id, batch.event_seq
       from retoma.batches as batch
@@ -783,8 +785,8 @@ story as (
 select wanted.id from wanted;
 
 -- name: unsealed
--- Opened long ago and never sealed: whoever filled them is gone. Held, so that what counts them afterwards sees all
--- their jobs; one that is being filled or sealed at this moment is left for the next round.
+-- Opened long ago and never sealed: the program that filled them is gone. They are locked, so that the count that
+-- follows sees all their jobs; a batch that is being filled or sealed at this moment is left to the next round.
 select batch.id
   from retoma.batches as batch
  where batch.sealed_at is null
@@ -795,9 +797,9 @@ select batch.id
    for no key update skip locked;
 
 -- name: silent
--- Batches at work in which no job has ended for as long as they allow, those first that nobody has looked at for the
--- longest time. It is marked that somebody does now: a hundred that sleep for days hide nobody, and two who make the
--- round at once look at different ones.
+-- Running batches in which no job has ended for as long as they allow; those with the oldest check come first. The
+-- check is noted at once, so that a hundred batches that sleep for days do not hide others, and two concurrent rounds
+-- check different batches.
 with quiet as materialized (
     select batch.id
       from retoma.batches as batch
@@ -814,7 +816,7 @@ update retoma.batches as batch
 returning batch.id;
 
 -- name: resting_for
--- Batches that rest for a reason that has gone.
+-- Paused batches whose reason is gone.
 select batch.id
   from retoma.batches as batch
  where batch.state = 'paused'
@@ -834,7 +836,7 @@ select batch.id, batch.name, batch.pipeline, batch.queue, batch.route, batch.lab
    and batch.pruned_at is null;
 
 -- name: page
--- Newest first, after a cursor; each filter counts only when it is given. A list reads no configurations.
+-- Newest first, after a cursor; a filter that is null does not apply. A list reads no configurations.
 select batch.id, batch.name, batch.pipeline, batch.queue, batch.route, batch.labels::text as labels,
        '{}' as configuration, batch.correlation_id, batch.state, batch.reason,
        batch.cause::text as cause, batch.total, batch.unfinished, batch.failures, batch.resumes, batch.max_resumes,
@@ -852,7 +854,7 @@ select batch.id, batch.name, batch.pipeline, batch.queue, batch.route, batch.lab
  limit %(limit)s::integer;
 
 -- name: progress
--- Everything in one snapshot: the counts are the jobs themselves, so they cannot drift.
+-- Everything in one snapshot: the counts are computed from the jobs, so they cannot drift.
 select batch.id, batch.name, batch.state, batch.reason, coalesce(batch.total, counts.all_jobs) as total,
        counts.queued, counts.running, counts.completed, counts.skipped, counts.failed, counts.review,
        counts.cancelled, batch.resumes, batch.max_resumes, batch.last_progress_at, batch.last_key,
@@ -878,8 +880,8 @@ select batch.id, batch.name, batch.state, batch.reason, coalesce(batch.total, co
    and batch.pruned_at is null;
 
 -- name: steps
--- Step by step: how often it was done, how long it takes, and how many unfinished jobs got as far as this.
--- The values of a map count as one step.
+-- Step by step: how often it was done, how long it takes, and how many unfinished jobs have got this far. The values of
+-- a map count as one step.
 with saved as materialized (
     select checkpoint.job_id,
            regexp_replace(checkpoint.step, '/[^/]*$', '/*') as step,
@@ -904,7 +906,7 @@ select saved.step, count(*)::integer as done, count(distinct saved.job_id)::inte
  order by min(saved.saved_at);
 
 -- name: durations
--- How long an attempt that ended well took, from the claim to the end, and how many there were.
+-- How long successful attempts took, from the claim to the end, and how many there were.
 select count(*)::integer as jobs,
        avg(attempt.seconds)::float8 as mean,
        percentile_cont(0.5) within group (order by attempt.seconds)::float8 as median,
@@ -916,7 +918,7 @@ select count(*)::integer as jobs,
    and attempt.ending in ('completed', 'skipped', 'review');
 
 -- name: errors
--- What failed, by what is the same in the errors' words.
+-- Failures grouped by the fingerprint of their error message.
 select
 -- include: fingerprint
        as fingerprint,
@@ -933,7 +935,7 @@ select
  order by jobs desc, fingerprint;
 
 -- name: evidence
--- What can be seen from outside of a batch that does not move.
+-- The facts from which the stall of a batch is diagnosed.
 with batch as materialized (
     select * from retoma.batches as batch where batch.id = %(id)s::bigint
 ),
@@ -956,7 +958,7 @@ waiting as materialized (
               join retoma.jobs as job on job.batch_id = batch.id and job.state = 'queued') as job
 ),
 bad as materialized (
-    -- How attempts ended since the last progress, of jobs that did not get as far as a rest of their own since.
+    -- How attempts ended since the last progress, of jobs that have not reached a wait of their own since.
     select attempt.ending, attempt.reason, split_part(attempt.error, E'\n', 1) as error, attempt.ended_at,
            extract(epoch from attempt.ended_at - attempt.claimed_at)::float8 as seconds
       from batch
@@ -971,7 +973,7 @@ bad as materialized (
                           and (later.ending = 'waiting' or later.ending = 'postponed' and later.reason = 'sleeping'))
 ),
 live as materialized (
-    -- How long jobs have run that are in good hands.
+    -- How long the jobs have run whose workers are alive.
     select extract(epoch from now() - open_jobs.claimed_at)::float8 as seconds
       from open_jobs
      where open_jobs.lease_expires_at >= now()
@@ -992,7 +994,7 @@ failed_call as materialized (
      limit 1
 ),
 shut as materialized (
-    -- The limit that keeps its last calls waiting: the provider said so, or failed too often.
+    -- The limit that its last calls wait for: the provider asked for a pause, or failed too often.
     select bucket.name, greatest(bucket.cooled_until, bucket.opened_until) as until,
            bucket.opened_until is not null as broken
       from (select distinct asked.provider, asked.provider || '/' || asked.model as model from asked
@@ -1010,7 +1012,7 @@ shut as materialized (
      limit 1
 ),
 worst as materialized (
-    -- What most of the failed jobs of a batch that has ended say.
+    -- The most common error among the failed jobs of an ended batch.
     select (array_agg(coalesce(split_part(job.error, E'\n', 1), job.reason)))[1] as error, count(*)::integer as jobs
       from (select job.error, job.reason
               from batch
@@ -1037,7 +1039,7 @@ select batch.state, batch.reason, batch.queue, batch.pipeline, batch.sealed_at, 
        (select open_jobs.label from open_jobs where open_jobs.lease_expires_at < now()
          order by open_jobs.id limit 1) as lost_worker,
        (select min(open_jobs.seen_at) from open_jobs where open_jobs.lease_expires_at < now()) as lost_at,
-       -- Where attempts end badly a job that has only just begun proves nothing: it may end the same way.
+       -- Where attempts keep failing, a job that has only just started proves nothing: it may fail the same way.
        (select min(live.seconds)
           from live
          where live.seconds > case when waiting.troubled > 0 or exists (select from bad)
@@ -1087,7 +1089,8 @@ select batch.state, batch.reason, batch.queue, batch.pipeline, batch.sealed_at, 
  cross join waiting;
 
 -- name: plan
--- What a resume would find: what is done and stays done, what goes on from a checkpoint, what begins at the start.
+-- What a resume would find: jobs that are done, jobs that continue from a checkpoint, jobs that start
+-- from the first step.
 select count(*) filter (where job.state in ('completed', 'skipped', 'review'))::integer as done,
        count(*) filter (where job.state in ('queued', 'running') and saved.steps > 0)::integer as continued,
        count(*) filter (where job.state in ('queued', 'running') and saved.steps is null)::integer as begun,
@@ -1124,7 +1127,7 @@ select event.seq, event.kind, event.at, event.data::text as data
  limit %(limit)s::integer;
 
 -- name: pipelines
--- Of which pipeline each of many batches is; those that are not there are left out.
+-- The pipeline of each of many batches; missing batches are left out.
 select batch.id, batch.pipeline
   from retoma.batches as batch
  where batch.id = any (%(ids)s::bigint[])
@@ -1144,8 +1147,8 @@ select event.batch_id, event.seq, event.kind, event.at, event.data::text as data
  order by event.batch_id, event.seq;
 
 -- name: hint
--- Whoever listens holds the lock in shared mode: when we can have it for ourselves nobody does, and nothing is sent.
--- A hint need not be on disk before it goes out; what it tells of is.
+-- Every listener holds the lock in shared mode: when we can acquire it exclusively nobody listens, and nothing is sent.
+-- The hint itself need not be flushed to disk before it goes out; what it announces is.
 select case when pg_try_advisory_xact_lock(%(listening)s::bigint) then false
             when set_config('synchronous_commit', 'off', true) = 'off'
             then pg_notify('retoma_batches', %(ids)s::text) is not null
@@ -1155,8 +1158,8 @@ select case when pg_try_advisory_xact_lock(%(listening)s::bigint) then false
 select batch.configuration::text as configuration from retoma.batches as batch where batch.id = %(id)s::bigint;
 
 -- name: end_waiting
--- Batches that failed and were left so for longer than the retention: what still waits in them is cancelled, a bounded
--- piece at a time, so that they can go whole.
+-- Batches that failed longer ago than the retention: their waiting jobs are cancelled, a bounded piece at a time, so
+-- that the whole batch can be deleted.
 with old as materialized (
     select batch.id
       from retoma.batches as batch
@@ -1186,8 +1189,8 @@ wanted as materialized (
 select asked.id, asked.state from asked;
 
 -- name: retire
--- Batches that ended long ago and in which nothing is left to end: from here on nobody sees them or acts on them, so
--- that they can be removed in pieces. The lock keeps out everybody who is about to bring one back to life.
+-- Batches that ended long ago and have no unfinished job: from here on they are invisible and accept no command, so
+-- that they can be deleted in pieces. The lock excludes every command that is about to revive one.
 with old as materialized (
     select batch.id
       from retoma.batches as batch
@@ -1206,8 +1209,7 @@ update retoma.batches as batch
 returning batch.id;
 
 -- name: prune
--- Batches that are being removed: jobs first, then the story, a bounded piece at a time, then the row and all that is
--- left of it.
+-- Batches that are being deleted: jobs first, then events, a bounded piece at a time, then the row and the rest.
 with old as materialized (
     select batch.id, batch.lane_id
       from retoma.batches as batch

@@ -1,14 +1,14 @@
--- Calls: the intent is committed before a provider is asked, and the answer as it came before anybody reads it.
+-- Calls: the intent is committed before the request is sent, and the raw answer before it is parsed.
 
 -- name: open
--- One statement decides for many intents, each by itself: an equal request that was answered is given back; one that
--- somebody else has under way is waited for; one that was handed in, and whose result nobody looks for any more, is taken
--- over with its operation; else the intent is written, if the job is still ours (or no job asks) and its batch can pay.
--- Who wants an answer of its own (no reuse) gets that of its own step, from whichever attempt, and of no other. An answer
--- that did not fit goes to the job alone that asked for it, and only until a person has it tried again. Of two who come at
--- the very same moment one is told apart by the index one_asks_and_others_wait: it writes nothing, and looks again. Other
--- intents whose worker is gone, or that an earlier attempt left, are in doubt. Locks are taken in one order, here and
--- below: batches by id, calls by id, and then new keys in their order. Subqueries with *in* are hashed, joins are not.
+-- One statement decides for many intents, each by itself. An equal request that was answered returns that answer. An
+-- equal request in flight elsewhere is waited for. A submitted operation that nobody polls any more is taken over. In
+-- all other cases the intent is written, if this worker still holds the job (or the call is outside a job) and the
+-- batch can pay. Without reuse, a call finds only answers and operations of its own step, from any attempt. An unfit
+-- answer is returned only to the job that asked for it, and only until a person retries the job. Of two concurrent
+-- equal intents the index one_asks_and_others_wait lets one in: the other writes nothing, and looks again. Other
+-- intents whose worker is gone, or that an earlier attempt left, become doubtful. Locks are taken in one order, here
+-- and below: batches by id, calls by id, then new keys in key order. Subqueries with *in* are hashed, joins are not.
 with said as materialized (
     select said.*
       from unnest(%(keys)s::text[], %(providers)s::text[], %(models)s::text[], %(jobs)s::bigint[], %(fences)s::bigint[],
@@ -23,7 +23,7 @@ mine as materialized (
            coalesce(job.retried_fence, 0) as retried,
            coalesce(job.restarted_fence, 0) as restarted,
            case when said.reuse
-                then (select min(call.id + 0)  -- found by its key: the plain id would be sought from the oldest call on
+                then (select min(call.id + 0)  -- + 0 makes the planner use the key: for the plain id it would scan from the oldest call
                         from retoma.calls as call
                        where call.tenant = %(tenant)s::text
                          and call.key = said.key
@@ -38,7 +38,7 @@ mine as materialized (
         or job.id is not null
 ),
 own as materialized (
-    -- What this very job has asked before.
+    -- What this job itself has asked before.
     select mine.place, call.id, call.state, call.worker_id, call.fence, call.request_id, call.asked_at,
            call.awaited_until, call.own_until,
            call.cost > 0 or call.cost is null and call.cost_basis is not null as billed,
@@ -77,7 +77,7 @@ asked as materialized (
            and call.asked_at > clock_timestamp() - make_interval(secs => mine.kept) as handed_in
       from mine
      cross join lateral (
-           -- There is one at most. The limit has it looked for by its key, and not among all that are open.
+           -- There is at most one. The limit makes the planner look it up by key, and not among all open calls.
            select open.*
              from retoma.calls as open
             where open.tenant = %(tenant)s::text
@@ -170,7 +170,8 @@ doubt as (
     returning call.id, call.job_id
 ),
 taken_over as (
-    -- Of two who would take it over one does: what the other saw of it does not hold any more.
+    -- Compare-and-set on worker_id, awaited_until and own_until, so only one of two concurrent callers
+    -- takes the call over.
     update retoma.calls as call
        set worker_id = %(worker_id)s::bigint,
            fence = case when call.job_id = mine.job_id then mine.fence else call.fence end,
@@ -187,7 +188,7 @@ taken_over as (
     returning call.id, call.request_id
 ),
 again as materialized (
-    -- What was paid before, or may have been: by this job, or by another whose answer is in doubt from here on.
+    -- What was paid before, or may have been: by this job, or by another whose answer becomes doubtful here.
     select left_behind.place, doubt.job_id
       from left_behind
       join doubt on doubt.id = left_behind.id
@@ -217,7 +218,7 @@ opened as (
            paid.pipeline
       from paid
      where paid.pays
-       and (select count(*) from again) >= 0  -- what is in doubt from here on is out of the way first
+       and (select count(*) from again) >= 0  -- doubtful calls must leave the unique index first
      order by paid.key
     on conflict (tenant, key) where state = 'open' and awaited_until is not null do nothing
     returning id
@@ -255,8 +256,8 @@ select paid.place,
  order by paid.place;
 
 -- name: withdraw
--- The request was not made after all; whoever says so knows, even if it was taken for doubtful. What was handed in was
--- made.
+-- Deletes an intent whose request was not sent, even if it was marked doubtful: the caller knows. A submitted operation
+-- was sent, and stays.
 -- include: purse
 withdrawn as (
     delete from retoma.calls as call
@@ -275,8 +276,8 @@ settled as (
 select withdrawn.id from withdrawn;
 
 -- name: accept
--- The provider took the request in and says by which name its result can be looked for: from here on nobody needs to
--- hand it in again. Not held to the fence, as the answer is not: it is paid.
+-- The provider accepted the request and named the operation under which its result can be polled: from here on nobody
+-- needs to submit it again. Not guarded by the fence, because the request is paid for.
 update retoma.calls as call
    set request_id = %(request_id)s::text
  where call.id = %(id)s::bigint
@@ -284,7 +285,7 @@ update retoma.calls as call
 returning call.id;
 
 -- name: rest
--- Nobody looks for the result at the moment: whoever asks the same goes on with it at once, and need not wait for us.
+-- Nobody polls the operation at the moment: the next equal request continues it at once and need not wait for us.
 update retoma.calls as call
    set awaited_until = case when call.awaited_until is not null then clock_timestamp() end,
        own_until = case when call.own_until is not null then clock_timestamp() end,
@@ -298,9 +299,9 @@ update retoma.calls as call
 returning call.id;
 
 -- name: answer
--- Answers as they came. Not held to the fence: whoever asked has paid, and the answer may serve another. *said* comes in
--- the order of ids, which is that of the locks. A provider that answers is well: its breaker closes, and who closed it
--- hears of it. A cost that nobody knows is null, and counted: a sum without it is no sum.
+-- Records raw answers. Not guarded by the fence: the request is paid for, and the answer may serve another job. *said*
+-- is sorted by id, which is the lock order. An answer closes the provider's breaker, and the caller that closed it is
+-- told. An unknown cost is null, and such calls are counted: a sum without them would be wrong.
 with said as materialized (
     select said.*
       from unnest(%(id)s::bigint[], %(answer)s::text[], %(text)s::text[], %(finish)s::text[], %(request_id)s::text[],
@@ -382,7 +383,7 @@ select answered.id, null::text as closed from answered
 select null, troubled.name from troubled where troubled.opened;
 
 -- name: unfit
--- These answers do not fit what was asked for, and were not mended: nobody else is given them.
+-- These answers do not fit what was asked for, and were not repaired: no other job reuses them.
 update retoma.calls as call
    set unfit_at = coalesce(call.unfit_at, now())
  where call.id = any (%(ids)s::bigint[])
@@ -390,8 +391,8 @@ update retoma.calls as call
 returning call.id;
 
 -- name: fail
--- No answer. When it is sure that nothing was billed, nothing stays reserved; when it is sure that it was, what was
--- reserved is spent, and where nothing could be reserved the cost is unknown; else the money is in doubt.
+-- No answer. When certainly nothing was billed, the reservation is released. When it was certainly billed, the
+-- reservation is spent, and without a reservation the cost is unknown. Otherwise the money is in doubt.
 -- include: purse
 failed as (
     update retoma.calls as call
@@ -429,7 +430,7 @@ select call.id, call.tenant, call.key, call.provider, call.model, call.job_id, c
  where call.id = %(id)s::bigint;
 
 -- name: page
--- The newest first; a list reads no bodies.
+-- Newest first; a list reads no bodies.
 select call.id, call.tenant, call.key, call.provider, call.model, call.job_id, call.batch_id, call.step, call.kind,
        call.state, '' as request, null::text as answer, null::text as text, call.finish, call.request_id, call.status,
        left(split_part(call.error, E'\n', 1), 300) as error, call.reserved, call.cost, call.cost_basis,
@@ -446,8 +447,8 @@ select call.id, call.tenant, call.key, call.provider, call.model, call.job_id, c
  limit %(limit)s::integer;
 
 -- name: abandon
--- Requests whose executor is gone, and whose answer nobody awaits any more, are in doubt; what was handed in can still
--- be looked for, but no provider keeps it for two days.
+-- Requests whose executor is gone, and whose answer nobody awaits any more, become doubtful. A submitted operation can
+-- still be polled, but no provider keeps a result for two days.
 with lost as materialized (
     select call.id
       from retoma.calls as call
@@ -470,9 +471,9 @@ update retoma.calls as call
 returning call.id;
 
 -- name: spend
--- What was paid, told apart: useful, paid again (repairs, and requests whose first answer was lost), lost (billed, and no
--- answer came of it), and in doubt; and how many calls cost what nobody knows. What was pruned counts, by what is still
--- known of it: its step, its batch and its job are gone. The dearest first; days, the newest.
+-- What was paid, by outcome: useful, paid again (repairs, and requests whose first answer was lost), lost (billed
+-- without an answer), and in doubt; and how many calls have an unknown cost. Pruned calls count with what is still
+-- known of them: their step, batch and job are gone. Most expensive first; days, newest first.
 with told as (
     select case %(by)s::text
                when 'provider' then call.provider
@@ -529,7 +530,7 @@ having %(after)s::text is null
  limit %(limit)s::integer;
 
 -- name: price
--- The prices that hold today, one for each service tier.
+-- The prices that apply today, one for each service tier.
 select distinct on (price.tier)
        price.provider, price.model, price.tier, price.since, price.input, price.cached, price.cache_write,
        price.cache_write_1h, price.output, price.reasoning, price.audio_input, price.audio_output, price.unit,
@@ -543,7 +544,7 @@ select distinct on (price.tier)
  order by price.tier, price.since desc;
 
 -- name: price_story
--- Every price that a model had or will have.
+-- Every past, present and future price of a model.
 select price.provider, price.model, price.tier, price.since, price.input, price.cached, price.cache_write,
        price.cache_write_1h, price.output, price.reasoning, price.audio_input, price.audio_output, price.unit,
        price.source
@@ -611,7 +612,7 @@ returning price.provider, price.model, price.tier, price.since, price.input, pri
           price.source;
 
 -- name: unpriced
--- Calls that wait for a price, in the order of their numbers, after the last that was looked at.
+-- Calls without a price, by id, after a cursor.
 select call.id, call.provider, call.model, call.asked_at, call.input_tokens, call.output_tokens, call.cached_tokens,
        call.cache_write_tokens, call.cache_write_1h_tokens, call.reasoning_tokens, call.audio_input_tokens,
        call.audio_output_tokens, call.units, call.tier
@@ -622,7 +623,8 @@ select call.id, call.provider, call.model, call.asked_at, call.input_tokens, cal
  limit %(limit)s::integer;
 
 -- name: reprice
--- What calls cost that had no price, now that there is one. Whoever was first has said it: a second one changes nothing.
+-- Writes the cost of calls that had no price, now that there is one. The first writer wins: a second
+-- one changes nothing.
 with given as materialized (
     select given.id, given.cost, given.basis
       from unnest(%(ids)s::bigint[], %(costs)s::numeric[], %(bases)s::text[]) as given (id, cost, basis)
@@ -658,9 +660,9 @@ settled as (
 select priced.id, priced.cost from priced;
 
 -- name: prune
--- What was asked long ago, for a batch or a job that is gone. Until then its answer serves whoever asks the same. A
--- bounded number is looked at, the oldest first, after a cursor: those that must stay hide nobody. What was paid is added
--- up in the same statement, so that it is counted once whatever happens here.
+-- Calls that were asked long ago, of batches and jobs that are gone. Until then their answers are reused. A bounded
+-- number is visited, oldest first, after a cursor, so that calls that must stay do not hide others. What was paid is
+-- added to the totals in the same statement, so that it is counted exactly once.
 with old as materialized (
     select call.id, call.asked_at, call.job_id, call.batch_id
       from retoma.calls as call
@@ -682,7 +684,7 @@ gone as (
     returning call.*
 ),
 remembered as (
-    -- In the order of the key, so that two who prune do not wait in a ring.
+    -- In key order, so that two concurrent prunes do not deadlock.
     insert into retoma.spending as sum (day, tenant, provider, model, pipeline, outcome, calls, reused, unpriced, cost,
                                         reserved, input_tokens, output_tokens, cached_tokens, cache_write_tokens,
                                         reasoning_tokens, units)

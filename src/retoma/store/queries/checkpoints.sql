@@ -1,9 +1,9 @@
--- What the steps of a job have produced. A checkpoint is added or set aside, never overwritten.
+-- What the steps of a job have returned. A checkpoint is added or set aside, never overwritten.
 
 -- name: of
--- The newest generation first; age is measured by the database's clock. Values come along while they are short and
--- not too many: a job may have saved more than fits in memory, and needs them one at a time. (The size as stored is
--- known without reading; what is short there may still be long when it is unpacked.)
+-- Newest generation first; age is measured by the database's clock. Values are included while they are short and few: a
+-- job may have saved more than fits in memory, and needs one at a time. (The stored size is known without reading the
+-- value; a value that is short when compressed may still be long.)
 select checkpoint.step, checkpoint.generation,
        case when short.size is not null
                  and sum(short.size) over (order by checkpoint.step, checkpoint.generation desc) <= %(together)s::integer
@@ -21,7 +21,7 @@ select checkpoint.step, checkpoint.generation,
  order by checkpoint.step, checkpoint.generation desc;
 
 -- name: value
--- One that was too long to come along.
+-- A value that was too long to be included.
 select checkpoint.value::text as value
   from retoma.checkpoints as checkpoint
  where checkpoint.job_id = %(job_id)s::bigint
@@ -30,9 +30,9 @@ select checkpoint.value::text as value
    and checkpoint.set_aside_at is null;
 
 -- name: save
--- Held to the fence under the job's own lock: a worker that lost the job gets no row back, and whoever wants
--- to take the job away waits for this commit. Locks are taken in the order the steps are said (by job). What this
--- very claim has saved already is not saved again, whether its first commit is seen or only just came.
+-- Guarded by the fence under the job's lock: a worker that has lost the job gets no row back, and a statement that
+-- takes the job away waits for this commit. Locks are taken in the order of the parameters (by job). A step that this
+-- claim has saved already is not saved again, whether that commit is visible in the snapshot or only just happened.
 with said as materialized (
     select *
       from unnest(%(jobs)s::bigint[], %(fences)s::bigint[], %(steps)s::text[], %(saved_values)s::text[],
@@ -64,7 +64,7 @@ on conflict (job_id, step, generation) do nothing
 returning job_id, step;
 
 -- name: saved
--- After a lost acknowledgement: which of these had been written down by this very claim.
+-- After a lost acknowledgement: which of these checkpoints this claim had written.
 select said.job_id, said.step
   from unnest(%(jobs)s::bigint[], %(fences)s::bigint[], %(steps)s::text[], %(checksums)s::text[])
        as said (job_id, fence, step, checksum)
@@ -75,7 +75,7 @@ select said.job_id, said.step
                                        and checkpoint.set_aside_at is null;
 
 -- name: set_aside
--- Kept for whoever wants to know what was wrong; never read again by a run. With a fence, only by its holder.
+-- Kept as evidence of what was wrong; no run reads it again. With a fence, only the holder of the job may do this.
 with held as materialized (
     select job.id
       from retoma.jobs as job
@@ -94,7 +94,7 @@ update retoma.checkpoints as checkpoint
 returning checkpoint.step, checkpoint.generation;
 
 -- name: history
--- All of them, for people: also those that were set aside. Values only where they are wanted: they may be long.
+-- All of them, for people, including those set aside. Values only on request, because they may be long.
 select checkpoint.job_id, checkpoint.step, checkpoint.generation,
        case when %(values)s::boolean then checkpoint.value::text end as value,
        checkpoint.checksum, checkpoint.fingerprint, checkpoint.input_hash, checkpoint.fence, checkpoint.seconds,

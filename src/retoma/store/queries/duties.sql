@@ -1,8 +1,9 @@
--- The rounds that somebody must make: which of them are due, and for whom.
+-- The watchdog's periodic duties: which are due, and who does them.
 
 -- name: look
--- One cheap look for all rounds, and nothing is written while none is due. A round belongs to whoever takes its row;
--- the sweep's is taken only to note that the database can be reached, for what there is to sweep is told by itself.
+-- One cheap check for all duties, and nothing is written while none is due. A duty belongs to the worker that
+-- acquires its row. The row of the sweep only records that the database was reachable: what there is to sweep follows
+-- from the other tables.
 with recursive
 -- include: watched
 asked as (
@@ -65,7 +66,7 @@ select array(select taken.name from taken order by taken.name) as rounds,
        exists (select from swept) as swept;
 
 -- name: leave
--- The round could not be made: somebody else is to make it.
+-- The duty failed here, so another worker shall do it.
 update retoma.duties as duty
    set last_at = null
  where duty.name = %(name)s::text

@@ -1,9 +1,9 @@
--- How the database is doing, for the doctor; and who is in the way of an upgrade.
+-- The health of the database, for the doctor; and the sessions that block an upgrade.
 
 -- name: look
--- One look at what can make a queue slow or unsafe. Reads statistics and settings, takes no lock that matters.
--- The oldest snapshot is what keeps dead rows from being cleaned: a transaction, a replication slot, or a
--- prepared transaction that somebody forgot.
+-- One look at what can make a queue slow or unsafe. It reads statistics and settings, and takes no relevant lock. The
+-- oldest snapshot is what prevents vacuum from removing dead rows: a transaction, a replication slot, or a forgotten
+-- prepared transaction.
 with snapshot as materialized (
     select activity.backend_xmin as xmin
       from pg_stat_activity as activity
@@ -61,8 +61,8 @@ select current_setting('server_version') as version,
   left join pg_stat_user_tables as jobs on jobs.schemaname = 'retoma' and jobs.relname = 'jobs';
 
 -- name: holders
--- What a session waits for, and who has it, or stands before it in the line for it. A prepared transaction has the
--- number 0. How long somebody's transaction lasts is shown to those who may know.
+-- The lock that a session waits for, and the session that holds it or is queued before it. A prepared transaction has
+-- the pid 0. The age of other users' transactions is shown only to accounts that may see it.
 select distinct
        case when wanted.locktype = 'advisory' then 'the right to change the tables'
             else coalesce(space.nspname || '.' || class.relname, 'a lock (' || wanted.locktype || ')') end as what,
@@ -79,8 +79,8 @@ select distinct
  order by blocking.pid;
 
 -- name: overstays
--- The oldest of each kind that prune should have removed, by the indexes that prune itself uses. Calls stay with their
--- job or batch, so only some of the oldest are looked at.
+-- The oldest row of each kind that prune should have deleted, found with the indexes that prune itself uses. Calls are
+-- kept as long as their job or batch, so only some of the oldest are checked.
 with oldest (kind, place, kept_seconds, at) as (
     select 'jobs', 1, %(older_than)s::float8,
            (select job.finished_at

@@ -1,15 +1,14 @@
--- The life of a job. Every write of a worker names the job and the fence it was given at the claim: a row that
--- does not come back was given to somebody else. Rows are locked in the order of their ids, so that two
--- statements never wait for each other in a ring.
+-- The life of a job. Every write of a worker names the job and the fence of its claim: when no row comes back, another
+-- worker holds the job. Rows are locked in id order, so that two statements never deadlock.
 
 -- name: enqueue
--- Keys that exist already insert nothing: the second part gives their job back. (A key that another
--- transaction is writing at this very moment is in neither part; by_keys finds it afterwards.) Ids follow the order
--- of the inputs; rows are written in the order of their keys, so that two who write the same keys never wait for
--- each other in a ring. A job whose lane went at this very moment is not queued, and nothing comes back for it.
+-- A key that exists already inserts nothing: the second part returns its job. (A key that a concurrent transaction is
+-- writing is in neither part; by_keys finds it afterwards.) Ids follow the order of the inputs. Rows are written in key
+-- order, so that two writers of the same keys never deadlock. A job whose lane was removed concurrently is not queued,
+-- and has no row in the result.
 with asked as materialized (
     select nextval('retoma.jobs_id_seq') as id, asked.input, asked.key, asked.lane, asked.correlation_id
-      -- Selected, so that the planner cannot count the elements: then one plan serves every call.
+      -- In a sub-select, so that the planner cannot count the elements: one generic plan then serves every call.
       from unnest((select %(inputs)s::text[]), (select %(keys)s::text[]), (select %(lanes)s::text[]),
                   (select %(correlation_ids)s::text[]))
            as asked (input, key, lane, correlation_id)
@@ -67,9 +66,9 @@ select job.id, job.key, job.state, false as new
  order by 1;
 
 -- name: enqueue_one
--- The same for one job in no lane, whose columns need no arrays. A key that exists already, or that another transaction was
--- writing at this very moment, gives no row: by_keys finds its job afterwards. The hint is part of what a row returns,
--- so it is sent only when there is one.
+-- The same for one job without a lane, whose columns need no arrays. A key that exists already, or that a concurrent
+-- transaction is writing, returns no row: by_keys finds its job afterwards. The hint is part of the returned row, so it
+-- is sent only when a row was inserted.
 insert into retoma.jobs (batch_id, queue, pipeline, key, priority, run_at, expires_at,
                          max_attempts, timeout_seconds, correlation_id, traceparent, input)
 values (%(batch_id)s::bigint,
@@ -98,17 +97,16 @@ select job.id, job.key, job.state, false as new
  order by job.id;
 
 -- name: claim
--- Rows that another worker holds are skipped, not waited for: two workers never take the same job and never
--- queue behind each other. Queues take turns, by their weight; in each queue its lanes do, beginning after the lane
--- served last. Only lanes that are awake are looked at, and only those that have something to give count in the share.
--- Those that must run alone are left to claim_alone; the others are found behind them. The pick is materialised, so no
--- plan can take more than the limit; in the order of its places they begin, so each is claimed a little later than the
--- one before. One row comes back even when nothing is ready: it says in which queues there are more lanes than were
--- looked at.
+-- Rows that another worker has locked are skipped: two workers never claim the same job and never wait for each other.
+-- Queues take turns by weight; within a queue its lanes take turns, starting after the lane served last. Only awake
+-- lanes are visited, and only lanes with ready jobs count in the share. Jobs that must run alone are left to
+-- claim_alone, and the jobs behind them are still found. The pick is materialised, so that no plan can exceed the
+-- limit. Each job is claimed one microsecond after the one before, so that the order in which they start is recorded.
+-- One row comes back even when nothing is ready: it names the queues that have more lanes than were visited.
 with recursive
 -- include: open_queue
 due_lane as materialized (
-    -- Those that rest until now.
+    -- Resting lanes whose wake-up time has come.
     select open_queue.queue, lane.id
       from open_queue
      cross join lateral (
@@ -122,7 +120,7 @@ due_lane as materialized (
             limit 16) as lane
 ),
 circle as materialized (
-    -- Upward from where it begins, then from the bottom up to where it began.
+    -- Upward from the starting lane, then from the lowest lane up to it.
     select open_queue.queue, lane.lane_id, open_queue.after_lane, open_queue.turned, open_queue.weight,
            row_number() over (partition by open_queue.queue order by lane.half, lane.lane_id) as step,
            open_queue.most
@@ -164,7 +162,7 @@ visited as materialized (
 -- include: start
 ,
 woken as materialized (
-    -- After the batches: whoever pauses one holds it and wants its lane.
+    -- Lock lanes after batches: a statement that pauses a batch locks the batch first, then its lane.
     select lane.id
       from retoma.lanes as lane
      where lane.id in (select due_lane.id from due_lane)
@@ -196,7 +194,7 @@ select claimed.id, claimed.batch_id, claimed.queue, claimed.lane_id, claimed.pip
  order by claimed.place;
 
 -- name: claim_alone
--- Those that must run alone, from lines in which one of them is next.
+-- Jobs that must run alone, from lines in which one of them is next.
 with recursive
 -- include: open_queue
 visited as materialized (
@@ -226,9 +224,9 @@ select claimed.id, claimed.batch_id, claimed.queue, claimed.lane_id, claimed.pip
  order by claimed.place;
 
 -- name: follow
--- The next of lines from which a claim has just taken, each from where that left off: what was taken since a long
--- transaction began still stands in the index before it, and nobody can clear it away. Lines with a limit are left to
--- the claim; batches have been started by it.
+-- The next jobs of lines that a claim has just served, each from where that claim stopped. While a long transaction
+-- runs, vacuum cannot remove the index entries of jobs claimed since it began, and a scan from the start would step
+-- over all of them. Lines with a limit are left to claim, and claim has already started the batches.
 with line as materialized (
     select wanted.queue, wanted.lane_id, wanted.pipeline, wanted.priority, wanted.run_at, wanted.id, wanted.turned,
            coalesce(queue.weight, 1) as weight
@@ -275,7 +273,7 @@ select claimed.id, claimed.batch_id, claimed.queue, claimed.lane_id, claimed.pip
  order by claimed.place;
 
 -- name: suspects
--- Whether, in these queues, one that must run alone is next in its line and has a place to run.
+-- Whether, in these queues, a job that must run alone is next in its line and has a free slot.
 select job.queue
   from retoma.jobs as job
   left join retoma.lanes as lane on lane.id = job.lane_id
@@ -296,7 +294,7 @@ select job.queue
  limit 1;
 
 -- name: adopt
--- After a lost acknowledgement: what the claim with this token did take.
+-- After a lost acknowledgement: the jobs that the claim with this token took.
 select job.id, job.batch_id, job.queue, job.lane_id, job.pipeline, job.key, job.attempt, job.max_attempts,
        job.crashes, job.fence, job.signals, job.timeout_seconds, job.correlation_id, job.traceparent,
        job.input::text as input, batch.epoch as batch_epoch
@@ -308,11 +306,11 @@ select job.id, job.batch_id, job.queue, job.lane_id, job.pipeline, job.key, job.
  order by job.id;
 
 -- name: end
--- Every way an attempt may end, for many jobs at once, locked in the order they are said (by id). A failure
--- that may be tried again goes back to the queue while attempts are left. Postponed, waiting and released cost
--- no attempt. A job that was asked to stop does not go back to the queue. A signal that came while the handler
--- decided to wait wakes it at once. (Held by this worker, rather than state = 'running': it says the same, and
--- keeps the planner on the primary key.)
+-- Every ending of an attempt, for many jobs at once, locked in the order of the parameters (by id). A retryable failure
+-- goes back to the queue while attempts are left. Postponed, waiting and released use no attempt. A job whose
+-- cancellation was requested does not go back to the queue. A signal that arrived while the handler decided to wait
+-- makes the job ready at once. (The condition is worker_id rather than state = 'running': it is equivalent, and keeps
+-- the planner on the primary key.)
 -- include: endings
 freed as (
     update retoma.slots as slot
@@ -329,7 +327,7 @@ moved as (
 select ended.id, ended.state from ended;
 
 -- name: end_alone
--- The same for jobs that belong to no batch and no lane, as those who hold them know: nobody else is told.
+-- The same for jobs without a batch and a lane, as their worker knows: nothing else has to be updated.
 -- include: endings
 freed as (
     update retoma.slots as slot
@@ -340,7 +338,7 @@ freed as (
 select ended.id, ended.state from ended;
 
 -- name: ended
--- After a lost acknowledgement: which of these endings had been written down. One claim, one ending.
+-- After a lost acknowledgement: which of these endings had been written. One claim has one ending.
 select said.id, job.state
   from unnest(%(ids)s::bigint[], %(fences)s::bigint[], %(endings)s::text[]) as said (id, fence, ending)
   join retoma.attempts as attempt on attempt.job_id = said.id
@@ -349,8 +347,8 @@ select said.id, job.state
   join retoma.jobs as job on job.id = said.id;
 
 -- name: bury
--- An executor is gone and its supervisor knows it: the jobs it was working on answer for it, the ones it had
--- only fetched go back untouched. A third crash is quarantine.
+-- An executor has ended and its supervisor knows it: started jobs are blamed for it, prefetched jobs are released
+-- without blame. A third crash means quarantine.
 with gone as (
     update retoma.workers as worker
        set stopped_at = coalesce(worker.stopped_at, now()),
@@ -381,7 +379,7 @@ held as materialized (
       from retoma.jobs as job
       left join blamed on blamed.id = job.id
      where job.state = 'running'
-       -- By way of the worker's row, which is so locked first, as a sweep does.
+       -- Goes through the worker's row, so that it is locked first, as in a sweep.
        and job.worker_id = (select gone.id from gone)
      order by job.id
        for no key update of job
@@ -434,11 +432,11 @@ select ended.id, ended.pipeline, ended.state, ended.reason, ended.attempt, ended
  order by ended.id;
 
 -- name: recover
--- Workers that fell silent: their lease is over and nobody beats for them. The walk looks at who holds
--- running jobs, never at how long a job takes. Recovered jobs keep their place. The predicate is judged under the
--- lock, so a worker that beat in time, or a job that ended in time, is left alone. Jobs begin in the order of their
--- claims, and no more at once than the worker has places: what it held beyond that it had only fetched, and goes back
--- untouched.
+-- Recovers the jobs of silent workers: their lease has ended without a heartbeat. The scan visits the workers that hold
+-- running jobs, and never judges how long a job takes. Recovered jobs keep their position. The predicate is checked
+-- again under the lock, so a worker whose heartbeat arrived in time, or a job that ended in time, is left alone. Jobs
+-- start in the order of their claims, and no more at once than the worker has places: jobs beyond that were only
+-- prefetched, and are released without blame.
 with recursive
 -- include: watched
 holder (worker_id) as (
@@ -548,8 +546,8 @@ select ended.id, ended.pipeline, ended.state, ended.reason, ended.attempt, ended
  order by ended.id;
 
 -- name: overdue
--- What has been running for longer than anything should, counted from its start and not from its creation. Whoever
--- holds it hears of it with the next heartbeat.
+-- Jobs that have been running for longer than any job should, counted from their start and not from their creation.
+-- Their worker learns of it with the next heartbeat.
 with late as materialized (
     select job.id, job.fence, job.attempt, job.worker_id, job.claimed_at
       from retoma.jobs as job
@@ -612,9 +610,9 @@ moved as (
 select expired.id from expired;
 
 -- name: cancel
--- A waiting job ends now; a running one is asked to, and its worker hears of it with the next heartbeat. All that the
--- constraints look at is set by the state under the lock: PostgreSQL checks them first against the version that the
--- statement's snapshot shows, and a job that has just been handed back is still held there.
+-- A waiting job ends now; a running one is asked to stop, and its worker learns of it with the next heartbeat. Every
+-- column that the constraints check is set from the locked row: PostgreSQL checks them first against the row version of
+-- the statement's snapshot, where a job that was just released still has its worker.
 with wanted as materialized (
     select job.id, job.state
       from retoma.jobs as job
@@ -644,9 +642,9 @@ moved as (
 select asked.id, asked.state from asked;
 
 -- name: retry
--- A person asks for another try of what has ended badly: new attempts, old checkpoints.
+-- A person retries jobs that ended badly: new attempts, old checkpoints.
 with kept as materialized (
-    -- A batch that is being removed is not brought back to life; one that is, is not removed meanwhile.
+    -- A batch that is being deleted is not revived, and a batch that is being revived cannot be deleted meanwhile.
     select batch.id
       from retoma.batches as batch
      where batch.id in (select job.batch_id from retoma.jobs as job where job.id = any (%(ids)s::bigint[]))
@@ -689,8 +687,8 @@ moved as (
 select queued.id, queued.state, (select count(*) from hint) as hints from queued;
 
 -- name: signal
--- The outside world speaks to a job; the first word under a name stays. The job's row is always touched, so
--- that a handler which is just deciding to wait sees that something has come.
+-- Delivers a signal to a job; the first value under a name is kept. The job's row is updated in every case, so that a
+-- handler that is just deciding to wait notices the signal.
 with heard as (
     insert into retoma.signals (job_id, name, value)
     select job.id, %(name)s::text, %(value)s::json
@@ -730,7 +728,7 @@ select job.id, job.batch_id, job.queue, lane.name as lane, job.pipeline, job.key
  where job.id = %(id)s::bigint;
 
 -- name: failed
--- The ids of the dead letters, oldest first, after a cursor: who acts on all of them needs no more.
+-- The ids of the failed jobs, oldest first, after a cursor: a command on all of them needs no more.
 select job.id
   from retoma.jobs as job
  where job.state = 'failed'
@@ -740,7 +738,7 @@ select job.id
  limit %(limit)s::integer;
 
 -- name: prune
--- What ended long ago, the oldest first, a bounded piece at a time, with all that belongs to it.
+-- Jobs that ended long ago, oldest first, a bounded piece at a time, with everything that belongs to them.
 with old as materialized (
     select job.id
       from retoma.jobs as job
@@ -757,9 +755,9 @@ delete from retoma.jobs as job using old where job.id = old.id
 returning job.id;
 
 -- name: restart
--- Begin anew: what the steps had produced is set aside, and the job is queued as if it had never run.
+-- Start over: the checkpoints are set aside, and the job is queued as if it had never run.
 with kept as materialized (
-    -- A batch that is being removed is not brought back to life; one that is, is not removed meanwhile.
+    -- A batch that is being deleted is not revived, and a batch that is being revived cannot be deleted meanwhile.
     select batch.id
       from retoma.batches as batch
      where batch.id in (select job.batch_id from retoma.jobs as job where job.id = %(id)s::bigint)

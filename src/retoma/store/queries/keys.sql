@@ -1,4 +1,4 @@
--- Who may come in over HTTP. Whether a key still opens is the database's word: it alone knows what time it is.
+-- API keys. Only the database decides whether a key is still accepted, because its clock is the only one.
 
 -- name: create
 insert into retoma.api_keys (id, name, secret_hash, scopes, pipelines, expires_at)
@@ -15,7 +15,7 @@ select key.id, key.name, key.scopes, key.pipelines, key.created_at, key.expires_
  order by key.created_at, key.id;
 
 -- name: lock_of
--- What a presented key is held against, and whether its last use was noted more than a minute ago.
+-- What a presented key is compared with, and whether its last use was noted more than a minute ago.
 select key.secret_hash,
        case when key.previous_until > now() then key.previous_hash end as previous_hash,
        coalesce(key.last_used_at < now() - interval '1 minute', true) as rested,
@@ -26,7 +26,7 @@ select key.secret_hash,
  where key.id = %(id)s::text;
 
 -- name: use
--- Of many requests at once, one writes.
+-- Of many concurrent requests, one writes.
 update retoma.api_keys as key
    set last_used_at = now()
  where key.id = %(id)s::text
@@ -34,7 +34,7 @@ update retoma.api_keys as key
 returning key.id;
 
 -- name: revoke
--- Whoever signed in with it is signed out.
+-- The sessions that were opened with the key end too.
 with ended as (
     update retoma.sessions as session
        set ended_at = now()
@@ -47,7 +47,7 @@ update retoma.api_keys as key
 returning key.id;
 
 -- name: rotate
--- Another secret. The one of before opens until the grace is over, and so does whoever signed in with it.
+-- Sets a new secret. The previous one is accepted until the grace period ends, and so are the sessions opened with it.
 with shortened as (
     update retoma.sessions as session
        set expires_at = least(session.expires_at, now() + make_interval(secs => %(grace)s::float8))
@@ -67,7 +67,7 @@ returning key.id, key.name, key.scopes, key.pipelines, key.created_at, key.expir
           key.last_used_at, true as usable, false as ends_soon;
 
 -- name: tally
--- A key that was revoked still counts as one that exists: taking the last key back must not open the door to all.
+-- A revoked key still counts as existing: revoking the last key must not open the server to everybody.
 select count(*) as existing,
        count(*) filter (where key.revoked_at is null and coalesce(key.expires_at > now(), true)) as usable
   from retoma.api_keys as key;

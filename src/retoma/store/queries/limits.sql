@@ -1,15 +1,15 @@
--- What providers allow, shared by all workers. One short statement takes a slice for many calls at once.
+-- Provider limits, shared by all workers. One short statement grants a slice for many calls at once.
 
 -- name: take
--- Refill by the time that has passed, then give what is asked for; or one request that may be made in a moment, which the
--- bucket owes meanwhile; or say how long to stay away. A bucket holds a fortieth of a minute's allowance, and one request
--- at least; it is refilled with nineteen twentieths, so that no minute gives more than is allowed, and what reaches the
--- provider a little late still fits. Who is sent away is given a turn, one after the other and a little closer than the
--- refill, so that a thousand who wait do not all ask again each second. A provider that cools is not asked at all; one
--- that failed too often is asked by one probe at a time.
+-- Refills the bucket for the time that has passed, then grants what is asked for; or grants one request for a moment
+-- later, which the bucket owes until then; or says how long to wait. A bucket holds a fortieth of a minute's allowance,
+-- and at least one request. It is refilled at nineteen twentieths of the rate, so that no minute grants more than is
+-- allowed, and requests that reach the provider a little late still fit. A rejected caller is assigned its own turn,
+-- each a little earlier than the refill allows, so that a thousand waiting callers do not all ask again each second. A
+-- provider that is cooling gets no request; one that failed too often gets one probe at a time.
 with locked as materialized (
-    -- The first of the names that is limited, else the first. And first the lock, then the clock: who waited for
-    -- another must not be refilled for the time that one was.
+    -- The first name with a limit, else the first name. Take the lock before reading the clock: a caller that waited
+    -- for the lock must not be refilled for time that the holder has already counted.
     select bucket.*
       from retoma.limits as bucket
      where bucket.name = any (%(names)s::text[])
@@ -47,7 +47,7 @@ held as materialized (
                        then greatest(bucket.requests - greatest(1, bucket.requests * 0.05),
                                      bucket.requests * 0.5)::float8 / 60 end as requests,
                   bucket.tokens * 0.95 / 60 as tokens) as pace
-      -- What the executor had of this limit and did not use; of another limit it is nothing.
+      -- What the executor returns unused of this limit; nothing when it was of another limit.
      cross join lateral (
            select case when bucket.name = %(back_name)s::text then %(back_requests)s::float8 else 0 end as requests,
                   case when bucket.name = %(back_name)s::text then %(back_tokens)s::float8 else 0 end as tokens) as back
@@ -61,11 +61,11 @@ judged as materialized (
                    )::float8 as shut,
            case when held.at_once is null then %(places)s::integer
                 else least(%(places)s::integer, held.at_once - held.others::integer) end as places,
-           -- A single request that is larger than the bucket is let through when the bucket is full, and owed.
+           -- A single request larger than the bucket passes when the bucket is full, and the bucket owes the rest.
            greatest(0, (1 - held.requests_now) / held.requests_pace,
                     (least(%(least_tokens)s::float8, held.most_tokens) - held.tokens_now) / held.tokens_pace
                    )::float8 as ready,
-           -- A tenth of what is there: so much one may have ahead that others do not miss it.
+           -- A tenth of what is left: an executor may hold so much in advance without starving the others.
            least(held.requests_now, held.tokens_now / nullif(%(least_tokens)s::float8, 0)) / 10 as plenty
       from held
 ),
@@ -122,7 +122,7 @@ select away.got::float8 as requests,
   from away;
 
 -- name: give_back
--- What was taken and not used, or used beyond what was taken.
+-- What was granted and not used, or used beyond the grant.
 update retoma.limits as bucket
    set requests_left = bucket.requests_left + %(requests)s::float8,
        tokens_left = bucket.tokens_left + %(tokens)s::float8
@@ -130,8 +130,8 @@ update retoma.limits as bucket
 returning bucket.name;
 
 -- name: sit
--- So many requests of this executor are under way or about to be, and no more: its other places are for others. It is
--- always the whole number, so it can be said again until it was heard.
+-- Sets how many requests of this executor are in flight or about to be; its other slots become free for others. The
+-- number is absolute, so the statement can be repeated.
 with freed as (
     delete from retoma.permits as permit
      where permit.worker_id = %(worker_id)s::bigint
@@ -148,7 +148,7 @@ kept as (
 select %(name)s::text as name;
 
 -- name: mend
--- The places of executors that are gone: nobody counts them, and nobody need look at them any more.
+-- The slots of executors that are gone: they no longer count, and can be deleted.
 with gone as materialized (
     select permit.name, permit.worker_id
       from retoma.permits as permit
@@ -166,7 +166,7 @@ delete from retoma.permits as permit
 returning permit.name;
 
 -- name: cool
--- The provider said when to come back: everybody waits.
+-- The provider said when to come back: every caller waits.
 insert into retoma.limits as bucket (name, cooled_until, reason)
 values (%(name)s::text, clock_timestamp() + make_interval(secs => %(seconds)s::float8), %(reason)s::text)
 on conflict (name) do update
@@ -177,10 +177,11 @@ on conflict (name) do update
 returning name;
 
 -- name: tell
--- How a call went that was sent so many seconds ago: a good one closes the breaker, a bad one counts, and too many in a
--- row open it. Failures are in a row when each was sent after the one before was known: those that were under way together
--- count once, and what was sent before the breaker opened makes its pause no longer. Seconds are counted from the
--- beginning of the statement, for it may wait for others who tell the same. Who closed it hears of it.
+-- Reports the outcome of a call that was sent *age* seconds ago: a success closes the breaker, a failure counts, and
+-- too many in a row open it. Failures are consecutive when each was sent after the one before was known. Calls in
+-- flight together count once, and a call sent before the breaker opened does not extend its pause. The age is
+-- counted from the start of the statement, because it may wait for concurrent reports. The name is returned to the
+-- caller that closed it.
 with troubled as materialized (
     select bucket.name, bucket.opened_until is not null as opened
       from retoma.limits as bucket
@@ -209,8 +210,8 @@ select troubled.name
    and %(good)s::boolean;
 
 -- name: wake
--- Jobs that sleep until this limit lets them: it may let them now, so they are due, some at once and the others a little
--- apart, none later than it was. *after* seconds is where the piece before ended.
+-- Jobs that sleep for this limit are due now that it may let them through: some at once, the others a little apart,
+-- none later than before. *after* is where the piece before ended, in seconds.
 with asleep as materialized (
     select job.id, job.queue, job.run_at
       from retoma.jobs as job
@@ -243,8 +244,8 @@ into_lane as materialized (
 select woken.id, (select count(*) from hint) as hints from woken;
 
 -- name: put
--- A person, or the program, says what is allowed; it holds from the next slice on. Whatever kept requests back is
--- over: who sets a limit wants it tried.
+-- A person, or the program, sets the limit; it applies from the next grant on. Every pause and breaker is reset:
+-- setting a limit means that it shall be tried.
 insert into retoma.limits as bucket (name, requests, tokens, at_once, requests_left, tokens_left)
 values (%(name)s::text, %(requests)s::integer, %(tokens)s::integer, %(at_once)s::integer,
         greatest(1, coalesce(%(requests)s::integer, 0) * 0.025), coalesce(%(tokens)s::integer, 0) * 0.025)

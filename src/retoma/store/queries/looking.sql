@@ -1,7 +1,7 @@
--- Jobs looked for by what is known of them. Each walk goes along an index, or looks at a bounded number of rows.
+-- Searches for jobs. Each scan follows an index, or visits a bounded number of rows.
 
 -- name: some
--- Jobs by their ids, the newest first. A list shows no more of an error than its first line, and reads no bodies.
+-- Jobs by id, newest first. A list shows only the first line of an error, and reads no bodies.
 select job.id, job.batch_id, job.queue, lane.name as lane, job.pipeline, job.key, job.priority, job.state,
        job.reason, job.run_at, job.expires_at, job.attempt, job.max_attempts, job.crashes, job.fence,
        job.worker_id, worker.label as worker, job.cancel_requested_at, job.timeout_seconds, job.created_at,
@@ -16,8 +16,9 @@ select job.id, job.batch_id, job.queue, lane.name as lane, job.pipeline, job.key
  order by job.id desc;
 
 -- name: walk
--- The newest first, behind a cursor; each filter counts only when it is given. A bounded number of rows is looked at, and
--- where that ended is said when there may be more: no index of every filter has to be written for every job.
+-- Newest first, before a cursor; a filter that is null does not apply. The scan visits a bounded number of
+-- rows, and returns where it stopped when there may be more. This avoids an index per filter that every job
+-- would have to maintain.
 with found as materialized (
     select looked.id
       from (select job.id, job.state, job.queue, job.pipeline
@@ -40,9 +41,9 @@ select coalesce((select array_agg(found.id order by found.id desc) from found), 
                    limit 1) end as stopped;
 
 -- name: walk_kind
--- The same to the end of the table, for what is rare: of each queue and pipeline in which jobs have ended the newest, by
--- the index of these; all that run; and all that wait, unless those are too many to be read. Then "whole" is false, and a
--- walk finds them: what is many is near.
+-- The same to the end of the table, for rare jobs: the newest of each queue and pipeline with ended jobs, by their
+-- index; all running jobs; and all waiting jobs, unless they are too many to read. In that case "whole" is false, and
+-- the bounded scan finds them, because frequent jobs are near.
 with recursive
 ended_kind (queue, pipeline) as (
     (select job.queue, job.pipeline
@@ -112,10 +113,10 @@ ended as materialized (
            select job.id
              from retoma.jobs as job
             where job.finished_at is not null
-              -- As ranges: for two equalities the planner may walk the primary key instead, and find nothing on it.
+              -- As ranges: with two equalities the planner may scan the primary key instead, and find nothing there.
               and (job.queue, job.pipeline, job.id) < (ended_kind.queue, ended_kind.pipeline, %(before)s::bigint)
               and (job.queue, job.pipeline, job.id) > (ended_kind.queue, ended_kind.pipeline, 0)
-              -- The other ways to end are rarer, and have an index of their own.
+              -- The other endings are rarer, and have an index of their own.
               and (%(state)s::text is null or job.state = %(state)s::text)
             order by job.queue desc, job.pipeline desc, job.id desc
             limit %(limit)s::integer) as job
@@ -139,7 +140,7 @@ select coalesce((select array_agg(found.id order by found.id desc) from found), 
        and (select count(*) from waiting_kind) <= %(kinds)s::integer as whole;
 
 -- name: walk_outcome
--- The same among those that ended in one of the rarer ways, by the index of these.
+-- The same among the rarer endings, by their index.
 with found as materialized (
     select looked.id
       from (select job.id, job.queue, job.pipeline
@@ -165,7 +166,7 @@ select coalesce((select array_agg(found.id order by found.id desc) from found), 
                    limit 1) end as stopped;
 
 -- name: walk_running
--- All that run are as many as the workers have places.
+-- All running jobs: there are no more of them than the workers have places.
 with held as materialized (
     select job.id, job.queue, job.pipeline
       from retoma.jobs as job
@@ -184,7 +185,7 @@ select coalesce((select array_agg(found.id order by found.id desc) from found), 
        null::bigint as stopped;
 
 -- name: walk_batch
--- Of one batch, by the index of its jobs in each state. They are all of its pipeline and in its queue.
+-- Jobs of one batch, by the index on its jobs and states. All of them have its pipeline and its queue.
 with found as (
     select job.id
       from unnest(%(states)s::text[]) as wanted (state)
@@ -207,7 +208,7 @@ select coalesce((select array_agg(found.id order by found.id desc) from found), 
        null::bigint as stopped;
 
 -- name: walk_key
--- A key is there once per pipeline and batch: the walk goes from one of these to the next, not from job to job.
+-- A key exists once per pipeline and batch: the scan steps from one of these to the next, not from job to job.
 with recursive
 line (pipeline, batch_id) as (
     (select job.pipeline, coalesce(job.batch_id, 0)

@@ -1,7 +1,7 @@
--- Commands on large batches, carried out a piece at a time by whoever comes.
+-- Commands on large batches, carried out in pieces by any process.
 
 -- name: begin
--- In the transaction that decides, with the batch under its lock.
+-- In the transaction that decides, with the batch locked.
 with begun as (
     insert into retoma.operations (batch_id, kind, asked_by, asked, left_over, after, wanted, done)
     values (%(batch_id)s::bigint, %(kind)s::text, %(asked_by)s::text, %(asked)s::json, %(left_over)s::bigint[],
@@ -14,8 +14,8 @@ marked as (
 select begun.id from begun;
 
 -- name: come
--- The next piece is ours, unless somebody is at it, or a command on the same batch is. How far it has come is read by the
--- statement after this one: that sees what whoever was here before has done.
+-- Acquires the next piece, unless another process is working on it, or on a command on the same batch. The next
+-- statement reads how far the operation has come, so that it sees what the previous holder has committed.
 select pg_try_advisory_xact_lock(736802, (operation.batch_id %% 2147483647)::integer) as ours
   from retoma.operations as operation
  where operation.id = %(id)s::bigint
@@ -48,7 +48,7 @@ update retoma.operations as operation
 returning operation.id;
 
 -- name: open
--- What is still to be carried out, the oldest first.
+-- What is still to be carried out, oldest first.
 select operation.id
   from retoma.operations as operation
  where operation.finished_at is null
@@ -62,7 +62,7 @@ select operation.id, operation.batch_id, operation.kind, operation.asked_by, ope
  where operation.id = %(id)s::bigint;
 
 -- name: of
--- The newest first.
+-- Newest first.
 select operation.id, operation.batch_id, operation.kind, operation.asked_by, operation.wanted, operation.done,
        operation.started_at, operation.finished_at, operation.error
   from retoma.operations as operation

@@ -1,4 +1,4 @@
--- Where jobs wait, and the lines inside a queue.
+-- Queues, and the lanes inside them.
 
 -- name: pause
 insert into retoma.queues (name, paused_at, paused_reason)
@@ -19,9 +19,9 @@ with opened as (
 select opened.name, pg_notify('retoma', opened.name)::text as hint from opened;
 
 -- name: all
--- How many wait, are due, are held back, and run, by queue; the oldest job that is due says how far behind the queue is.
--- What waits in a closed lane (of a batch that rests, failed or is being filled) is held back, and not due. The counts
--- come from the index of what waits, lane by lane.
+-- How many jobs wait, are due, are held back, and run, by queue; the oldest due job shows how far behind the queue is.
+-- Jobs in a closed lane (of a batch that is paused, failed or being filled) are held back, and not due. The counts come
+-- from the index of waiting jobs, lane by lane.
 with waiting as materialized (
     select job.queue, job.lane_id, count(*) as jobs,
            count(*) filter (where job.run_at <= now()) as due,
@@ -62,8 +62,8 @@ select coalesce(counted.queue, queue.name) as name,
  order by 1;
 
 -- name: lanes
--- Lines that are named for the first time come into being here, with the limit they were given. Those that are there
--- stay until this transaction is over: an empty one may be about to be removed.
+-- Creates lanes that are named for the first time, with their limit. Existing lanes are locked until this transaction
+-- ends, because an empty one may be about to be removed.
 with kept as materialized (
     select lane.id
       from retoma.lanes as lane
@@ -84,10 +84,9 @@ select lane.id, place from lane cross join generate_series(1, lane.at_once) as p
 returning lane_id, place;
 
 -- name: limit_lane
--- A new limit for a line. Who runs goes on, and counts: while jobs run in it that began before it had a limit, and so
--- have no place, a claim leaves as many places empty. (They are not seated here: one that ends at this very moment would
--- not see its place.) Places above the limit are not given out; those that are free go, those that are taken go when
--- they are free.
+-- Sets a new limit for a lane. Running jobs continue, and count: jobs that started before the lane had a limit have no
+-- slot, so a claim leaves as many slots empty. (They get no slot here: a job that ends at this moment would not see
+-- it.) Slots above the limit are not given out; free ones are deleted now, taken ones when they become free.
 with lane as (
     insert into retoma.lanes (queue, name, at_once, kept)
     values (%(queue)s::text, %(name)s::text, %(at_once)s::integer, true)
@@ -116,8 +115,8 @@ seats as (
 select lane.id from lane;
 
 -- name: mend_slots
--- A place whose job does not run any more is free, whoever forgot to say so. By its very version: a place that
--- was freed and taken again since we looked is not ours to free.
+-- Frees the slot of a job that no longer runs, whatever failed to free it. The condition includes the row version, so
+-- that a slot which was freed and taken again since the read is left alone.
 with idle as materialized (
     select slot.ctid as version
       from retoma.slots as slot
@@ -131,8 +130,8 @@ update retoma.slots as slot
 returning slot.lane_id, slot.place;
 
 -- name: all_seated
--- Lines in which nobody runs any more who began before they had a limit. Not at once: a claim that saw no limit may
--- still be under way.
+-- Lanes in which no job runs any more that started before the lane had a limit. This waits for a while, because a claim
+-- that saw no limit may still be in progress.
 update retoma.lanes as lane
    set unseated_since = null
  where lane.unseated_since < now() - interval '1 minute'
@@ -149,12 +148,12 @@ on conflict (name) do update set weight = excluded.weight
 returning name;
 
 -- name: any_lane
--- Whether there are lanes at all: a fleet that uses none has nothing to put to rest.
+-- Whether there are lanes at all: without any, there is nothing to put to rest.
 select exists (select from retoma.lanes) as there;
 
 -- name: idle_lanes
--- Of a page of the lanes that claims look at, those that have nothing to give now. Nobody else has them until the
--- transaction is over; whoever puts a job into one waits for that, or was first and then it is skipped.
+-- From a page of awake lanes, those without ready jobs. They stay locked until the transaction ends. An enqueue into
+-- one waits for that; if the enqueue was first, the lane is skipped.
 with recursive
 visited as materialized (
     select lane.queue, lane.id as lane_id
@@ -180,7 +179,7 @@ select page.last, idle.id
   left join idle on true;
 
 -- name: rest_lanes
--- In the transaction that holds them, and with a new look at the jobs: they rest until the first of these is due.
+-- In the transaction that has locked them, with a new read of the jobs: they rest until the first job is due.
 with recursive
 visited as materialized (
     select lane.queue, lane.id as lane_id from retoma.lanes as lane where lane.id = any (%(ids)s::bigint[])
@@ -201,7 +200,7 @@ update retoma.lanes as lane
 returning lane.id;
 
 -- name: wake_lanes
--- Of a page of those that rest, those that have something to give earlier than they know, whoever forgot to say so.
+-- From a page of resting lanes, those with a job due earlier than their wake-up time, whatever failed to set it.
 with recursive
 visited as materialized (
     select lane.queue, lane.id as lane_id, lane.wake_at
@@ -236,9 +235,9 @@ select page.last, woken.id
   left join woken on true;
 
 -- name: empty_lanes
--- Of a page of those that rest, those of which there is no job and which have no setting of their own. Nobody else has
--- them until the transaction is over. (A job that has ended may be tried again, in its lane and under its limit. The
--- lane of a batch goes with the batch.)
+-- From a page of resting lanes, those without any job and without settings of their own. They stay locked until
+-- the transaction ends. (An ended job may be retried in its lane and under its limit. The lane of a batch is
+-- deleted with the batch.)
 with visited as materialized (
     select lane.id, lane.name, lane.kept
       from retoma.lanes as lane
@@ -264,7 +263,7 @@ select page.last, vacant.id
   left join vacant on true;
 
 -- name: remove_lanes
--- In the transaction that holds them, and with a new look at the jobs.
+-- In the transaction that has locked them, with a new read of the jobs.
 delete from retoma.lanes as lane
  where lane.id = any (%(ids)s::bigint[])
    and not lane.kept

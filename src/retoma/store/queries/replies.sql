@@ -1,9 +1,8 @@
--- What was answered to requests that may be repeated. A reply is written in the transaction of the work it tells of:
--- either both are there, or neither.
+-- Stored replies to idempotent requests. A reply is written in the transaction of its work: both commit, or neither.
 
 -- name: hold
--- Until the transaction ends, nobody else works on this request. Whoever holds it looks for a reply afterwards, in a
--- statement of its own: only that one sees what the one before it has committed.
+-- Serialises this request until the transaction ends. The holder then looks for a reply in a separate statement,
+-- because only a new snapshot sees what the previous holder has committed.
 select pg_try_advisory_xact_lock(hashtextextended(
            concat_ws(E'\n', %(principal)s::text, %(route)s::text, %(key)s::text), 7368021116)) as held;
 
@@ -16,7 +15,7 @@ select reply.request_hash, reply.status, reply.headers::text as headers, reply.b
    and reply.created_at > now() - interval '24 hours';
 
 -- name: keep
--- One that has grown too old to be given again makes room.
+-- A reply too old to be returned is replaced.
 insert into retoma.replies (principal, route, key, request_hash, status, headers, body)
 values (%(principal)s::text, %(route)s::text, %(key)s::text, %(request_hash)s::text, %(status)s::smallint,
         %(headers)s::json, %(body)s::text)

@@ -1,7 +1,7 @@
--- Who may do what in this database. The catalogue alone is read.
+-- Privileges in this database. Only the catalogue is read.
 
 -- name: database
--- Where we are, as whom, and what everybody may do here.
+-- The database, the account that is connected, and the privileges of PUBLIC.
 select current_database() as name,
        pg_get_userbyid(database.datdba) as owner,
        current_user::text as account,
@@ -27,7 +27,7 @@ select current_database() as name,
  where database.datname = current_database();
 
 -- name: named
--- The roles of these names that are there, and what they may beyond the grants in this database.
+-- The existing roles among these names, and their privileges beyond the grants in this database.
 select role.rolname as name,
        array_remove(array[case when role.rolsuper then 'superuser' end,
                           case when role.rolcreaterole then 'createrole' end,
@@ -44,8 +44,8 @@ select role.rolname as name,
  where role.rolname = any (%(names)s::name[]);
 
 -- name: objects
--- Everything in the named schemas that has an owner, or in all but those of PostgreSQL itself. What a table brings along
--- is left out, for it goes with its table, and so is what belongs to an extension.
+-- Every object with an owner in the named schemas, or in all except those of PostgreSQL itself. Objects that belong to
+-- a table are left out, because they follow their table, and so are objects of extensions.
 with wanted as (
     select schema.oid, schema.nspowner
       from pg_namespace as schema
@@ -96,7 +96,7 @@ select object.type as kind, object.identity, pg_get_userbyid(found.owner) as own
  order by object.type, object.identity;
 
 -- name: relations
--- The tables, views and sequences of a schema, as they are called there, with their columns.
+-- The tables, views and sequences of a schema, with their columns.
 select relation.relname as name,
        relation.relkind = 'S' as sequence,
        array(select attribute.attname::text
@@ -110,7 +110,7 @@ select relation.relname as name,
  order by relation.relname;
 
 -- name: held
--- What the account that asks may do with each of them: with the whole of it, and with single columns beyond that.
+-- The privileges of the connected account on each of them: on the whole, and on single columns beyond that.
 select relation.relname as name,
        array(select named.word
                from unnest(array['select', 'insert', 'update', 'delete', 'truncate', 'references', 'trigger'])

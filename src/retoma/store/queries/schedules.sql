@@ -1,8 +1,8 @@
--- Jobs that come back by the clock.
+-- Schedules: jobs that are enqueued by the clock.
 
 -- name: put
--- What a person says holds. What a program declares holds while nobody has said otherwise: another declaration changes
--- the time of a schedule that still has the one declared before, and no other.
+-- What a person sets, applies. What a program declares applies while nobody has changed it: a new declaration changes
+-- only a schedule that still has the time declared before.
 insert into retoma.schedules (name, pipeline, queue, cron, zone, input, priority, max_attempts, timeout_seconds,
                               next_run_at, declared)
 values (%(name)s::text, %(pipeline)s::text, %(queue)s::text, %(cron)s::text, %(zone)s::text, %(input)s::json,
@@ -48,7 +48,7 @@ select schedule.name, schedule.cron, schedule.zone, schedule.next_run_at, now() 
  limit 100;
 
 -- name: fire
--- Of all the workers that saw this schedule due, one moves it on; only that one queues the job.
+-- Of all the workers that saw this schedule due, one moves it on, and only that one enqueues the job.
 with moved as (
     update retoma.schedules as schedule
        set next_run_at = %(next_run_at)s::timestamptz,
@@ -70,7 +70,7 @@ queued as (
 select queued.id, pg_notify('retoma', queued.queue)::text as hint from queued;
 
 -- name: run_now
--- A person does not want to wait; the clock goes on as it was.
+-- Runs the schedule now; its next regular time stays.
 with wanted as (
     select schedule.* from retoma.schedules as schedule where schedule.name = %(name)s::text
 )

@@ -1,7 +1,8 @@
--- Who signed in with a browser. Whether a session still opens is the database's word: it alone knows what time it is.
+-- Browser sessions. Only the database decides whether a session is still accepted, because its clock is the only one.
 
 -- name: open
--- A link opens one session: of several who follow it, one gets a row back. One that was printed too long ago opens none.
+-- A link opens one session: of several requests with it, one gets a row back. A link that was printed too
+-- long ago opens none.
 insert into retoma.sessions (id, secret_hash, opened_by, key_id, proof, link_hash, address, expires_at)
 select %(id)s::text, %(secret_hash)s::bytea, %(opened_by)s::text, %(key_id)s::text, %(proof)s::bytea,
        %(link_hash)s::bytea, %(address)s::text, now() + make_interval(secs => %(lasts)s::float8)
@@ -11,7 +12,7 @@ on conflict (link_hash) do nothing
 returning id;
 
 -- name: lock_of
--- What a presented session is held against; its key must open too, when it was opened with one.
+-- What a presented session is compared with; a session opened with a key also needs that key to be accepted.
 select session.secret_hash, session.opened_by, session.proof,
        session.seen_at < now() - interval '1 minute' as rested,
        session.ended_at is null and session.expires_at > now() as usable,
@@ -23,7 +24,7 @@ select session.secret_hash, session.opened_by, session.proof,
  where session.id = %(id)s::text;
 
 -- name: seen
--- Of many requests at once, one writes.
+-- Of many concurrent requests, one writes.
 update retoma.sessions as session
    set seen_at = now()
  where session.id = %(id)s::text
@@ -37,7 +38,7 @@ update retoma.sessions as session
 returning session.id;
 
 -- name: all
--- The newest first; those that open nothing any more when they are asked for.
+-- Newest first; sessions that are no longer accepted only on request.
 select session.id, session.opened_by, session.key_id, key.name, session.address, session.created_at, session.seen_at,
        session.expires_at, session.ended_at,
        session.ended_at is null and session.expires_at > now()
@@ -51,7 +52,7 @@ select session.id, session.opened_by, session.key_id, key.name, session.address,
  limit %(limit)s::integer;
 
 -- name: gone
--- Of the keys and sessions that hold streams open, those that open nothing any more; one look for all of them.
+-- Of the keys and sessions that hold streams open, those that are no longer accepted; one query for all of them.
 select wanted.id
   from unnest(%(keys)s::text[]) as wanted (id)
   left join retoma.api_keys as key on key.id = wanted.id

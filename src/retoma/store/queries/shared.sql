@@ -1,13 +1,13 @@
--- Parts that several statements have in common; "-- include: name" puts one in its place.
+-- Parts that several statements share; "-- include: name" inserts one.
 
 -- name: endings
--- What attempts said about their end, as far as the jobs themselves go.
+-- The endings that attempts report, as far as the jobs themselves are concerned.
 with said as materialized (
     select said.*,
            said.ending in ('completed', 'skipped', 'review', 'cancelled')
                or said.ending = 'failed' and not said.again as final,
            said.ending in ('postponed', 'waiting', 'released')
-               -- A handler that takes the database away from itself each time must come to an end.
+               -- A handler that breaks its own database connection every time must fail in the end.
                and (said.error is null or said.reason is distinct from 'database'
                     or (select count(*) from retoma.attempts as attempt
                          where attempt.job_id = said.id
@@ -30,7 +30,7 @@ ended as (
                          when said.ending = 'waiting' and job.signals > said.signals then now()
                          else coalesce(said.until, now() + make_interval(secs => said.delay), job.run_at)
                     end,
-           -- Only what was fetched and never begun is still waiting for its first worker.
+           -- Only a prefetched job that never started still waits for its first worker, so only it keeps its expiry.
            expires_at = case when said.ending = 'released' and coalesce(said.seconds, 0) = 0 then job.expires_at end,
            attempt = job.attempt - said.free::integer,
            worker_id = null,
@@ -49,7 +49,7 @@ ended as (
               job.claimed_at, said.fence, said.ending, said.reason, said.error, said.step, said.seconds
 ),
 sent_away as (
-    -- A job that its provider sends away again is waiting still: the attempt that says so is brought up to date.
+    -- A job that a provider postpones again is still waiting: update the attempt that recorded it.
     update retoma.attempts as attempt
        set fence = ended.fence,
            worker_id = %(worker_id)s::bigint,
@@ -74,11 +74,11 @@ written as (
 ),
 
 -- name: watched
--- Whether anybody could reach the database since the last sweep. After a time without any sweep (an outage, a promoted
--- standby, a night in which nothing ran) every worker has as much of its lease left as it had then, and nothing is
--- taken from it now; once for each of its own heartbeats, so that one that stays silent is found however seldom
--- somebody sweeps. Only sweeps count: the first worker that comes back beats before anybody looks, and its heartbeat
--- says nothing of the time before. One sweep at a time; another one in between has nothing to do.
+-- Whether any worker could reach the database since the last sweep. After a time without sweeps (an outage, a promoted
+-- standby, a night in which nothing ran) every worker keeps as much of its lease as it had left then, and loses no job
+-- now. This happens once per heartbeat of its own, so that a worker that stays silent is found however rare sweeps are.
+-- Only sweeps count: the first worker that comes back sends a heartbeat before any check, and that heartbeat says
+-- nothing about the time before. One sweep runs at a time; a concurrent one has nothing to do.
 quiet as materialized (
     select duty.last_at as since,
            duty.last_at is not null
@@ -91,7 +91,7 @@ quiet as materialized (
      where duty.name = 'sweep'
        and (duty.last_at is null
             or duty.last_at <= now() - make_interval(secs => least(%(every)s::float8, fleet.lease / 8))
-            -- The clock of a server that took over may be behind.
+            -- The clock of a promoted standby may be behind.
             or duty.last_at > now() + interval '1 minute')
        for no key update of duty skip locked
 ),
@@ -123,7 +123,7 @@ spared as (
       from patient
      where worker.id = patient.id
 ),
--- A worker whose row somebody else has at this moment is spared by the next look, so the quiet time is not over yet.
+-- A worker whose row is locked at this moment is spared by the next check, so the sweep is not recorded yet.
 swept as (
     update retoma.duties as duty
        set last_at = now(),
@@ -142,7 +142,7 @@ swept as (
                    and lock.database = (select oid from pg_database where datname = current_database())
 
 -- name: ahead
--- Whether one that may run with others stands before "job" in its line: then it is not its turn to run alone.
+-- Whether a job that may run with others is before "job" in its line: then it is not yet its turn to run alone.
             exists (select
                       from retoma.jobs as ahead
                      where ahead.state = 'queued'
@@ -155,8 +155,8 @@ swept as (
                        and (ahead.priority, ahead.run_at, ahead.id) < (job.priority, job.run_at, job.id))
 
 -- name: strands
--- What waits in the lines (in "visited"), by pipeline and priority, and when the first of each is due. It steps from one
--- to the next along the index: how many jobs there are, and how many of them sleep, costs nothing.
+-- The waiting jobs of the lines in "visited", by pipeline and priority, and when the first of each is due. The scan
+-- steps from one to the next along the index, so its cost does not grow with the number of jobs.
 strand (queue, lane_id, pipeline, priority, run_at) as (
     select visited.queue, visited.lane_id, job.pipeline, job.priority, job.run_at
       from visited
@@ -183,9 +183,9 @@ strand (queue, lane_id, pipeline, priority, run_at) as (
 ),
 
 -- name: rouse
--- Lanes (in "into_lane") into which jobs are put must not rest. They are locked as they are now until the jobs can be
--- seen, and whoever wants to put a lane to rest, or to remove it, needs it alone before looking for jobs: so no job is
--- ever left in a lane at which nobody looks. Last in the order of locks: jobs, batches, lanes.
+-- Lanes (in "into_lane") that receive jobs must be awake. They are locked until the jobs are visible. A statement that
+-- puts a lane to rest, or removes it, locks it exclusively before it looks for jobs, so that no job is ever left in a
+-- lane that no claim visits. Lanes come last in the lock order: jobs, batches, lanes.
 lane_held as materialized (
     select lane.id, lane.awake
       from retoma.lanes as lane
@@ -225,7 +225,7 @@ open_queue as materialized (
 ),
 
 -- name: lines
--- Of the lines (in "visited") those that have something to give and a place for it, and from each what may be taken.
+-- Of the lines in "visited", those with ready jobs and free slots, and the jobs that may be claimed from each.
 due as materialized (
     select strand.queue, strand.lane_id, strand.pipeline, strand.priority
       from strand
@@ -240,7 +240,7 @@ line as materialized (
       from visited
       left join retoma.lanes as lane on lane.id = visited.lane_id
       left join lateral (
-           -- Who sits above a limit that was lowered, or runs without a place, keeps a place empty.
+           -- Jobs still running in slots above a lowered limit, or without a slot, count against it.
            select (select count(*)
                      from (select from retoma.slots as slot
                             where slot.lane_id = lane.id
@@ -294,8 +294,8 @@ ready as materialized (
               for update skip locked) as job
 ),
 free_slot as materialized (
-    -- As many places as there are jobs for them: the others are left to the next who looks. Those that must stay empty
-    -- are locked as well, so that nobody else counts them.
+    -- As many slots as there are jobs for them; the others are left to concurrent claims. Slots that must stay empty
+    -- are locked too, so that no concurrent claim counts them.
     select wish.lane_id, slot.place,
            row_number() over (partition by wish.lane_id order by slot.place) - wish.beyond as turn
       from (select ready.lane_id, ready.at_once, ready.beyond, ready.room, count(*) as jobs
@@ -321,7 +321,7 @@ placed as materialized (
 ),
 
 -- name: take
--- The rest of a claim: of those that are ready and "placed" as many as are wanted are this worker's, in turn.
+-- The rest of a claim: as many of the jobs in "placed" as are wanted become this worker's, in turn.
 in_turn as materialized (
     select placed.id, placed.lane_id, placed.step, placed.priority, placed.run_at, placed.seat,
            placed.turned + (row_number() over (partition by placed.queue
@@ -332,7 +332,7 @@ in_turn as materialized (
       from placed
 ),
 pick as materialized (
-    -- The queue whose next turn begins first; of several, the one whose job has waited longest.
+    -- The queue whose next turn begins first; among equals, the job that has waited longest.
     select in_turn.*,
            row_number() over (order by in_turn.priority, in_turn.begins, in_turn.run_at, in_turn.id) as place
       from in_turn
@@ -357,7 +357,7 @@ claimed as (
 )
 
 -- name: start
--- What comes with a claim: places of lanes that are taken, and batches that begin.
+-- What a claim also changes: it takes slots of lanes, and starts batches.
 seated as (
     update retoma.slots as slot
        set job_id = pick.id
@@ -366,7 +366,7 @@ seated as (
        and slot.place = pick.seat
 ),
 starting as materialized (
-    -- The first job that is taken starts its batch. (Later ones find it started and lock nothing.)
+    -- The first claimed job starts its batch. (Later claims find it started and lock nothing.)
     select batch.id, batch.event_seq
       from retoma.batches as batch
      where batch.id in (select claimed.batch_id from claimed)
@@ -393,7 +393,7 @@ start_told as (
 )
 
 -- name: candidates
--- Jobs of a batch in some states, a bounded number in the order of their ids: behind a cursor, or those that are named.
+-- Jobs of a batch in some states, a bounded number by id: after a cursor, or those that are named.
 with candidate as materialized (
     select job.id
       from unnest(%(states)s::text[]) as wanted (state)
@@ -417,9 +417,9 @@ with candidate as materialized (
 ),
 
 -- name: called_off
--- Jobs of batches (in "wanted", under their locks) that are not to be done any more: those that wait end now, those that
--- run are asked to. What the constraints look at is set from the row as it was locked: PostgreSQL checks them first
--- against the version that the statement's snapshot shows, and there one that was just handed back is still held.
+-- Jobs of cancelled batches (in "wanted", locked): waiting jobs end now, running jobs are asked to stop. Every column
+-- that the constraints check is set from the locked row: PostgreSQL checks them first against the row version of the
+-- statement's snapshot, where a job that was just released still has its worker.
 asked as (
     update retoma.jobs as job
        set state = case when wanted.state = 'queued' then 'cancelled' else job.state end,
@@ -439,7 +439,7 @@ moved as (
 ),
 
 -- name: tell
--- What happened to jobs (in "moved") is told in the rows of their batches and in their stories.
+-- Records what happened to the jobs in "moved" in the rows of their batches and in their events.
 -- include: reckon
 story as (
     insert into retoma.events (batch_id, seq, kind, data)
@@ -457,10 +457,10 @@ story as (
 -- include: beckon
 
 -- name: reckon
--- What is to be told of jobs (in "moved") of their batches (in "decided"), and what that changes there. The batch's row
--- is locked after the jobs, in the order of the ids, and read as it is under the lock: so the count of what is left is
--- exact, the last to end completes the batch, and the numbers of the story have neither gaps nor doubles. Commands
--- that hold a batch and want its jobs skip the ones that are locked: nobody waits in a ring.
+-- What the jobs in "moved" change in their batches (in "decided"). The batch's row is locked after the jobs, in id
+-- order, and read under the lock. So the count of unfinished jobs is exact, the last job to end completes the batch,
+-- and the event numbers have neither gaps nor duplicates. Commands that lock a batch and then want its jobs skip locked
+-- jobs, so nothing deadlocks.
 news as materialized (
     select moved.batch_id,
            json_agg(json_build_array(moved.id, moved.state) order by moved.id) as jobs,
@@ -488,17 +488,17 @@ counted as materialized (
     select batch.id, batch.state as was, batch.was as before, batch.lane_id, batch.total, batch.event_seq,
            batch.sealed_at, batch.stalled_at, batch.finished_at, batch.max_failure_rate, batch.last_progress_at,
            batch.operation_id,
-           -- Until it is sealed nothing is counted: the seal counts them all.
+           -- Nothing is counted before the batch is sealed: sealing counts all jobs.
            case when batch.sealed_at is null then 0 else batch.unfinished - news.ended + news.revived end
                as unfinished,
            case when batch.sealed_at is null then 0 else batch.failures + news.failed end as failures,
-           -- Whoever tries jobs again has seen what failed: the failure policy counts from there.
+           -- The person who retries jobs has seen the failures: the failure policy counts from there.
            case when batch.sealed_at is not null and news.revived > 0 then batch.failures + news.failed else batch.forgiven end as forgiven,
            case when batch.sealed_at is not null and news.revived > 0
                 then batch.total - (batch.unfinished - news.ended + news.revived)
                 else batch.forgiven_of end as forgiven_of,
            batch.busy_seconds + news.seconds as busy_seconds,
-           -- How much ended lately: counts that fade with a minute and with five.
+           -- How many jobs ended lately: counts that decay over one minute and over five.
            exp(-least(extract(epoch from now() - batch.paced_at) / 60, 700)::float8) as fade_minute,
            exp(-least(extract(epoch from now() - batch.paced_at) / 300, 700)::float8) as fade_five,
            batch.pace_minute, batch.pace_five,
@@ -510,10 +510,12 @@ decided as materialized (
     select counted.*,
            case when counted.revived > 0 and counted.was in ('completed', 'failed', 'cancelled') then 'running'
                 when counted.was in ('completed', 'failed', 'cancelled') then counted.was
-                -- While more of its jobs are being queued again it goes on; that completes it, if nothing is left then.
+                -- While an operation still queues more of its jobs, the batch continues; the operation completes it
+                -- if nothing is left.
                 when counted.sealed_at is not null and counted.unfinished = 0 and counted.operation_id is null
                 then 'completed'
-                -- The first twenty (or all, when there are fewer) weigh as much as they would together.
+                -- The rate is taken over twenty jobs at least (or all, when there are fewer), so that a single early
+                -- failure does not exceed it.
                 when counted.was in ('running', 'stalled')
                      and counted.failures - counted.forgiven
                          > counted.max_failure_rate
@@ -526,8 +528,8 @@ decided as materialized (
       from counted
 ),
 told as (
-    -- What the constraints look at is set from the row as it was locked, all of it: PostgreSQL checks them first
-    -- against the version that the statement's snapshot shows, and that may be older.
+    -- Set every column that the constraints check from the locked row: PostgreSQL checks them first against the row
+    -- version of the statement's snapshot, which may be older.
     update retoma.batches as batch
        set state = decided.state,
            was = case when decided.state = decided.was then decided.before else decided.was end,
@@ -565,7 +567,7 @@ shut_or_open as materialized (
         or decided.state = 'running' and decided.was in ('completed', 'failed', 'cancelled')
 ),
 lane_of_batch as (
-    -- Nobody looks at the lane of a batch that has ended.
+    -- No claim visits the lane of an ended batch.
     update retoma.lanes as lane
        set closed_at = case when shut_or_open.state <> 'running' then now() end,
            awake = true,
@@ -575,7 +577,7 @@ lane_of_batch as (
 ),
 
 -- name: beckon
--- The lanes that jobs came back to are looked at again.
+-- The lanes that jobs came back to are visited again.
 into_lane as materialized (
     select distinct job.lane_id
       from moved
@@ -587,7 +589,8 @@ into_lane as materialized (
 -- include: rouse
 
 -- name: troubled
-            -- Whether a job waits because something went wrong, or its provider sent it away, and not by its own choice.
+            -- Whether a job waits because something failed, or because a provider postponed it, and
+            -- not by its own choice.
             (job.fence > 0
              and (job.error is not null
                   or coalesce(job.reason, '') = 'database'
@@ -595,15 +598,15 @@ into_lane as materialized (
                      like any (array['limited: %%', 'asked already: %%', 'budget: %%', 'refused by %%'])))
 
 -- name: fingerprint
-            -- What is the same in the words of errors that are the same: the first line without quotes, the names of
-            -- files and numbers. Of a long line its beginning: many replacements in it take the square of its length.
+            -- A fingerprint for equal errors: the first line without quotes, file names and numbers. Only the beginning
+            -- of a long line is used, because the replacements take quadratic time.
             substr(md5(regexp_replace(
                 regexp_replace(left(split_part(coalesce(job.error, job.reason, ''), E'\n', 1), 500),
                                '''[^'']*''|"[^"]*"|[^[:space:]:]+\.[[:alnum:]]{2,4}\y', '…', 'g'),
                 '[0-9a-fA-F-]*[0-9][0-9a-fA-F-]*', '#', 'g')), 1, 12)
 
 -- name: purse
--- The batch that pays for a call is locked before the call is, by everybody: so nobody waits in a ring.
+-- Every statement locks the batch that pays for a call before the call, so that nothing deadlocks.
 with purse as materialized (
     select batch.id
       from retoma.calls as call

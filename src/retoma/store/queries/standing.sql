@@ -1,5 +1,5 @@
--- How things stand, as far as anybody may know who may look: no input, no text, no secret. One block for each kind, so
--- that whoever writes down a change of one waits for the table of no other.
+-- The current state of things, as far as every reader may know it: no input, no text, no secret. One block per kind, so
+-- that an audit entry about one kind waits for no other table.
 
 -- name: batch
 select jsonb_build_object('state', batch.state, 'reason', batch.reason, 'name', batch.name,

@@ -1,8 +1,8 @@
--- What callers over HTTP use of what they are allowed. The database counts, for all server processes together.
+-- The quotas of HTTP callers. The database counts for all server processes together.
 
 -- name: spend
--- All or nothing: no row back means that there is not so much left today. Two at once wait for each other at the row,
--- so that both together stay within the limit. What was taken too much is given back with numbers below zero.
+-- All or nothing: no row back means that not enough is left today. Concurrent requests wait for each other at the row,
+-- so that together they stay within the limit. Negative numbers return what was taken in excess.
 insert into retoma.usage as used (caller, day, bytes, files)
 select %(caller)s::text, (now() at time zone 'utc')::date, greatest(0, %(bytes)s::bigint), greatest(0, %(files)s::bigint)
  where %(bytes)s::bigint <= coalesce(%(most_bytes)s::bigint, %(bytes)s::bigint)
@@ -27,13 +27,13 @@ select coalesce(sum(used.bytes), 0)::bigint as bytes,
    and used.day = (now() at time zone 'utc')::date;
 
 -- name: hold
--- Until the transaction ends, nobody else queues jobs for this caller: what is counted now stays true.
+-- Serialises the enqueues of this caller until the transaction ends, so that the count below stays true.
 select true as held
   from pg_advisory_xact_lock(hashtextextended(%(caller)s::text, 7368021117));
 
 -- name: waiting
--- How many jobs of a caller wait, counted up to a limit. What has ended is forgotten on the way, so it is looked at
--- once; a job that runs may come back to the queue, and stays.
+-- How many jobs of a caller wait, counted up to a limit. Ended jobs are deleted from the list on the way, so each is
+-- visited once; a running job may come back to the queue, and stays.
 with gone as (
     delete from retoma.submissions as submission
      where submission.caller = %(caller)s::text

@@ -1,8 +1,8 @@
--- Every invariant, recomputed from the tables. What comes back does not hold; a sound database answers nothing. Each
--- statement looks at a bounded part in one snapshot, so that what moves meanwhile is never taken for a breach.
+-- Every invariant, recomputed from the tables. Each row is a violation; a sound database returns none. Each statement
+-- reads a bounded part in one snapshot, so that concurrent changes are never reported as violations.
 
 -- name: held
--- What runs, and the places it sits on: as much as the workers have room for.
+-- Running jobs and their slots: no more than the workers have places.
 select 'no running job without a worker that is alive' as invariant, 'job ' || job.id as what,
        'worker ' || coalesce(worker.label, 'nobody') || ' was last seen at ' || coalesce(worker.seen_at::text, 'never')
            as found
@@ -23,7 +23,7 @@ having count(*) > 1 or min(job.state) is distinct from 'running'
  order by 1, 2;
 
 -- name: span
--- The id up to which the next piece of jobs goes; none when there is none.
+-- The last id of the next piece of jobs; null after the last piece.
 select max(following.id) as upto
   from (select job.id
           from retoma.jobs as job
@@ -73,7 +73,7 @@ select 'a job that waits in a lane has one', 'job ' || job.id, 'lane ' || job.la
  order by 1, 2;
 
 -- name: steps
--- Also of jobs that are gone: what is left of them counts.
+-- This includes the leftovers of deleted jobs.
 select 'a step has one valid checkpoint' as invariant,
        'job ' || checkpoint.job_id || ', step ' || checkpoint.step as what, 'it has ' || count(*) as found
   from retoma.checkpoints as checkpoint
@@ -85,7 +85,7 @@ having count(*) > 1
  order by 1, 2;
 
 -- name: batches
--- The next batches behind an id, as many as have so many jobs together, and at least one; all, or those that are open.
+-- The next batches after an id, as many as have that many jobs together, and at least one; all, or only open ones.
 select counted.id
   from (select following.id, sum(coalesce(following.total, 0)) over (order by following.id) - coalesce(following.total, 0) as before
           from (select batch.id, batch.total
@@ -171,7 +171,7 @@ select 'a batch counts its calls whose cost nobody knows', 'batch ' || batch.id,
  order by 1, 2;
 
 -- name: saved
--- Checkpoints that count, a page at a time, for who recomputes their checksums.
+-- Valid checkpoints, a page at a time, so that the caller can recompute their checksums.
 select checkpoint.job_id, checkpoint.step, checkpoint.generation, checkpoint.value::text as value,
        checkpoint.checksum
   from retoma.checkpoints as checkpoint

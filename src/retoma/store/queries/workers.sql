@@ -1,4 +1,4 @@
--- Who works. One row per executor incarnation: identity is new at every start, the label is for people.
+-- Workers. One row per start of an executor: its identity is new every time, and the label is for people.
 
 -- name: hello
 insert into retoma.workers (label, host, pid, version, queues, pipelines, at_once, lease_seconds, lease_expires_at,
@@ -10,8 +10,8 @@ values (%(label)s::text, %(host)s::text, %(pid)s::integer, %(version)s::text, %(
 returning id;
 
 -- name: heartbeat
--- Every executor of one supervisor in one statement, whatever they hold. A row that does not come back was
--- given up for lost. The figures are totals, so a beat that is lost loses nothing.
+-- Every executor of one supervisor in one statement, whatever they hold. A row that does not come back was given up as
+-- lost. The counters are totals, so a lost heartbeat loses nothing.
 with said as materialized (
     select *
       from unnest(%(ids)s::bigint[], %(pids)s::integer[], %(claimed)s::bigint[], %(completed)s::bigint[],
@@ -36,8 +36,8 @@ update retoma.workers as worker
 returning worker.id;
 
 -- name: called_off
--- Which of their jobs these workers must let go of, and how: cancelled by somebody, released because their batch
--- rests, or lost because they were given to another. (The last are asked for by what the workers believe they run.)
+-- Which of their jobs these workers must drop, and why: cancelled, released because their batch was paused or failed,
+-- or lost to another worker. (The lost ones are found by what the workers say they run.)
 select job.id, job.worker_id, job.fence,
        case when job.cancel_requested_at is not null or batch.state = 'cancelled' then 'cancelled'
             else 'released' end as why
@@ -55,7 +55,7 @@ select believed.id, believed.worker_id, believed.fence, 'lost' as why
  where job.id is null;
 
 -- name: held
--- What a worker holds, for it to compare with what it knows; along the index of held jobs, without their inputs.
+-- What a worker holds, to compare with what it knows; read from the index of held jobs, without inputs.
 select job.claim_token, job.id, job.batch_id, job.queue, job.lane_id, job.pipeline, job.key, job.attempt,
        job.max_attempts, job.crashes, job.fence, job.signals, job.timeout_seconds, job.correlation_id,
        job.traceparent, '' as input
@@ -72,10 +72,10 @@ update retoma.workers as worker
 returning worker.id;
 
 -- name: missing
--- Workers of whose sessions none is left: nobody holds their lock any more. That is a hint and no more, so it is noted
--- since when. *gone* tells those that another machine may give up before their lease is over: not there for some
--- seconds and silent since, seen through a connection that is older than their last heartbeat (so it is not the server
--- that went away), and nobody of a third machine lost at about the same time (so it is not the network).
+-- Workers without any open session: nothing holds their advisory lock any more. That is only a hint, so the time since
+-- then is noted. *gone* marks those that another machine may give up before their lease ends: missing for some seconds
+-- without a heartbeat since, seen through a connection older than their last heartbeat (so the server did not restart),
+-- and no worker of a third machine lost at about the same time (so the network did not fail).
 with lost as materialized (
     select worker.id, worker.hint, worker.host, worker.machine, worker.supervisor, worker.supervisor_started,
            worker.seen_at, worker.missing_since
@@ -107,8 +107,8 @@ select lost.id, lost.machine, lost.supervisor, lost.supervisor_started, lost.see
   from lost;
 
 -- name: give_up
--- They are gone, as the asker has made sure; unless one of them beat or came back meanwhile. Their jobs go back with
--- the next sweep, which needs no lease to be over for who has stopped.
+-- Gives up workers that the caller has found to be gone, unless one of them sent a heartbeat or reconnected meanwhile.
+-- The next sweep recovers their jobs; for a stopped worker it does not wait for the lease to end.
 with lost as materialized (
     select worker.id
       from unnest(%(ids)s::bigint[], %(seen)s::timestamptz[]) as proven (id, seen_at)
@@ -152,8 +152,8 @@ select worker.id, worker.label, worker.host, worker.pid, worker.version, worker.
  limit %(limit)s::integer;
 
 -- name: metrics
--- The figures of every executor that carries this label, or of the one of this number, and how many running jobs
--- nobody beats for.
+-- The counters of every executor with this label, or of the one with this number, and how many running jobs
+-- have no live worker.
 select coalesce(sum(worker.claimed), 0)::bigint as jobs_claimed,
        coalesce(sum(worker.completed), 0)::bigint as jobs_completed,
        coalesce(sum(worker.failed), 0)::bigint as jobs_failed,

@@ -1,7 +1,7 @@
-"""The readers, one file each. They run in a child process, and nowhere else are their libraries loaded.
+"""The readers, one file each. They run in a child process, and only there are their libraries loaded.
 
-A reader is a function of a path and a trail that returns an Extraction or raises a DocumentUnreadable. It is named
-by *module:function*, so that the parent need not import it.
+A reader is a function of a path and a trail that returns an Extraction or raises a DocumentUnreadable. It is named by
+*module:function*, so that the parent need not import it.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ READERS: dict[str, tuple[str, ...]] = {
     "jpg": (f"{_HERE}.ocr:read_picture",),
     "tiff": (f"{_HERE}.ocr:read_picture",),
 }
-"""Who reads which kind, in the order in which they are asked."""
+"""The readers of each kind, in the order in which they are tried."""
 
 OCR_OF_PAGES = f"{_HERE}.ocr:read_pages"
 
 
 def read(place: str, file: Path, **more: Any) -> Extraction:
-    """In the child: what the reader at *place* makes of *file*."""
+    """In the child: the result of the reader at *place* for *file*."""
     module, _, name = place.partition(":")
     try:
         reader = getattr(importlib.import_module(module), name)

@@ -1,7 +1,7 @@
-"""DOCX: paragraphs and tables in their order, headings as the outline.
+"""DOCX: paragraphs and tables in order, headings as the outline.
 
-The XML is read as it is: libraries that offer paragraphs leave out what stands in content controls and text boxes.
-Headers, footers, comments and deleted text are not part of the text.
+The XML is read directly: libraries that offer paragraphs leave out content controls and text boxes. Headers, footers,
+comments and deleted text are not part of the text.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _DOCUMENT = "word/document.xml"
 
 
 def read(file: Path, trail: Trail) -> Extraction:
-    """All of it as one page: where a page ends is decided by whoever prints it."""
+    """The whole document as one page: page breaks depend on the printer."""
     trail.at("docx")
     with Archive(file) as archive:
         levels = _levels(archive.xml("word/styles.xml")) if "word/styles.xml" in archive else {}
@@ -62,7 +62,7 @@ def read(file: Path, trail: Trail) -> Extraction:
 
 
 def _blocks(body: etree._Element) -> Iterator[etree._Element]:
-    """Paragraphs and tables in order; what stands in a table belongs to it."""
+    """Paragraphs and tables in order; the paragraphs of a table belong to it."""
     inside: etree._Element | None = None
     for event, element in etree.iterwalk(body, events=("start", "end"), tag=(f"{_W}p", f"{_W}tbl")):
         if event == "end":
@@ -83,7 +83,7 @@ def _text(paragraph: etree._Element) -> str:
 
 
 def _level(paragraph: etree._Element, levels: dict[str, int]) -> int | None:
-    """How deep a heading stands, or nothing when it is none: by its own word, or by its style."""
+    """The depth of a heading, or None when it is none: by its own attribute, or by its style."""
     own = paragraph.find(f"{_W}pPr/{_W}outlineLvl")
     if own is not None:
         return _number(own)
@@ -92,7 +92,7 @@ def _level(paragraph: etree._Element, levels: dict[str, int]) -> int | None:
 
 
 def _levels(styles: etree._Element) -> dict[str, int]:
-    """Which styles are headings, and how deep."""
+    """The styles that are headings, and their depth."""
     found = {}
     for style in styles.iter(f"{_W}style"):
         outline, name = style.find(f"{_W}pPr/{_W}outlineLvl"), style.find(f"{_W}name")

@@ -1,4 +1,4 @@
-"""EPUB: each part of the book a page, in reading order, by the reader of HTML."""
+"""EPUB: each part of the book is a page, in reading order, read as HTML."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LONGEST_TITLE = 500
 
 
 def read(file: Path, trail: Trail) -> Extraction:
-    """The parts that the spine lists; the outline is the book's own navigation, and else its headings."""
+    """The parts that the spine lists; the outline is the book's own navigation, or its headings."""
     trail.at("epub")
     pages: list[Page] = []
     headings: list[Heading] = []
@@ -62,9 +62,9 @@ def _spine(archive: Archive, file: Path) -> list[str]:
 
 
 def _navigation(archive: Archive, parts: list[str]) -> list[Heading]:
-    """What the table of contents for reading programs says, of EPUB 3 or of EPUB 2; nothing when it has none.
+    """The entries of the table of contents, of EPUB 3 or of EPUB 2; empty when there is none.
 
-    Read as HTML, which forgives: a book with a broken list is read all the same.
+    Read as HTML, which is tolerant: a book with a broken list is still read.
     """
     package = next((each.get("full-path", "") for each in _named(archive.xml(_CONTAINER), "rootfile")), "")
     items = _named(archive.xml(package), "item")

@@ -1,4 +1,4 @@
-"""What was filled into the form of a PDF: it is no part of the page's own text, and people read it all the same."""
+"""The values filled into the form of a PDF: they are not part of the page's own text, but people read them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _with_lines(page: Page, fields: Sequence[Field]) -> Page:
     if not fields:
         return page
     lines = [f"{field.name}: {field.value}" for field in fields]
-    # A page that shows nothing but its form has been read by this.
+    # A page that shows only its form has been read completely by this.
     return replace(page, text=markup.clean("\n".join([page.text, *lines])), source="text")
 
 

@@ -1,4 +1,4 @@
-"""HTML: what a person would read on the page, without its menus and scripts."""
+"""HTML: what a person reads on the page, without menus and scripts."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def read(file: Path, trail: Trail) -> Extraction:
 
 
 def decoded(content: bytes, name: str) -> str:
-    """The text of *content*: as it says itself, if that is true, and else by the rule of plain text."""
+    """The text of *content*: in the encoding it declares, if that is valid, else by the rule for plain text."""
     if declared := _CHARSET.search(content, 0, 4096):
         try:
             return content.decode(declared[1].decode())
@@ -56,15 +56,15 @@ def decoded(content: bytes, name: str) -> str:
 
 
 def parts_of(text: str, name: str, *, page: int) -> tuple[str, list[Heading], list[Table]]:
-    """What an HTML document says: text, headings, tables."""
-    # lxml refuses a declaration of an encoding in text that is decoded already.
+    """The content of an HTML document: text, headings, tables."""
+    # lxml refuses an encoding declaration in text that is already decoded.
     text = re.sub(r"^\s*<\?xml[^>]*\?>", "", text.replace("\0", ""))
     try:
         parser = html.HTMLParser(huge_tree=False, remove_comments=True)
         root = html.document_fromstring(text, parser=parser)
     except (etree.ParserError, etree.XMLSyntaxError, ValueError) as error:
         raise DocumentDamaged(f"{name} is damaged HTML: {error}.", next="Save it anew.", reader="lxml") from error
-    if any("depth" in told.message for told in parser.error_log):  # it stops there, and says no more
+    if any("depth" in told.message for told in parser.error_log):  # the parser stops there, and reports nothing else
         raise DocumentDamaged(f"{name} is nested deeper than any page is.", next="Save it anew.", reader="lxml")
     etree.strip_elements(root, *_DROPPED, with_tail=False)
     headings = [
@@ -73,7 +73,7 @@ def parts_of(text: str, name: str, *, page: int) -> tuple[str, list[Heading], li
     tables = [
         Table(rows=tuple(tuple(_line(cell) for cell in row.iter("td", "th")) for row in table.iter("tr")), page=page)
         for table in root.iter("table")
-        if next(table.iterdescendants("table"), None) is None  # the others only hold these in place
+        if next(table.iterdescendants("table"), None) is None  # the others are only layout
     ]
     return _spoken(root), headings, [table for table in tables if any(any(row) for row in table.rows)]
 
@@ -89,7 +89,9 @@ def _spoken(root: etree._Element) -> str:
 
 
 def _walk(root: etree._Element) -> Iterator[str]:
-    """The text in order, with line ends where a browser breaks. Without recursion: the depth is the file's choice."""
+    """The text in order, with line ends where a browser breaks. Without recursion, because the
+    file decides the depth.
+    """
     kept = 0  # how many <pre> are open, whose line ends count
     for event, element in etree.iterwalk(root, events=("start", "end")):
         kept += (1 if event == "start" else -1) if element.tag == "pre" else 0

@@ -1,4 +1,4 @@
-"""Pictures of text: by tesseract where it is installed with Portuguese and English, and else by rapidocr."""
+"""OCR of pictures: with tesseract where it is installed with Portuguese and English, else with rapidocr."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def read_picture(file: Path, trail: Trail) -> Extraction:
 
 
 def read_pages(file: Path, trail: Trail, *, numbers: Sequence[int]) -> Extraction:
-    """The text in the pages *numbers* of a PDF, each made into a picture."""
+    """The text in the pages *numbers* of a PDF, each rendered as a picture."""
     engine = _engine(file)
     pages = tuple(_read(_rendered(file, numbers, trail), engine, trail))
     return Extraction(pages=pages, reader=engine)
 
 
 def available() -> str | None:
-    """Who reads pictures here; nobody when neither is installed."""
+    """The OCR engine that is installed here; None when there is none."""
     if _tesseract():
         return "tesseract"
     return "rapidocr" if all(map(importlib.util.find_spec, ("rapidocr", "onnxruntime"))) else None
@@ -61,7 +61,7 @@ def _engine(file: Path) -> str:
 
 @cache
 def _tesseract() -> str | None:
-    """Where tesseract is, if it knows our languages."""
+    """The path of tesseract, if it has our languages."""
     program = shutil.which("tesseract")
     if program is None:
         return None
@@ -106,7 +106,7 @@ def _ask_tesseract(picture: Picture) -> str:
 def _rapidocr() -> Any:
     try:
         from rapidocr import RapidOCR  # noqa: PLC0415  # two seconds, and not needed where tesseract is
-    except ImportError as error:  # a library of the system that is missing shows only here
+    except ImportError as error:  # a missing system library shows only here
         raise OcrUnavailable(
             f"rapidocr is installed and cannot be loaded: {error}.",
             next="Repair it: pip install --force-reinstall rapidocr",
@@ -114,7 +114,7 @@ def _rapidocr() -> Any:
 
     return RapidOCR(
         params={
-            "Global.use_cls": False,  # the classifier of orientation turns long lines upside down
+            "Global.use_cls": False,  # the orientation classifier turns long lines upside down
             "Global.log_level": "critical",
             "EngineConfig.onnxruntime.intra_op_num_threads": min(_THREADS, os.cpu_count() or 1),
         }
@@ -134,7 +134,7 @@ def _frame(box: NDArray[np.float32]) -> tuple[float, float, float]:
 
 
 def _lines(words: Sequence[tuple[float, float, float, str]]) -> Iterator[str]:
-    """Boxes as lines: what stands at the same height is one line, from left to right."""
+    """Boxes as lines: boxes at the same height are one line, from left to right."""
     line: list[tuple[float, str]] = []
     level = -math.inf
     for middle, height, left, text in sorted(words):
@@ -158,7 +158,7 @@ def _rendered(file: Path, numbers: Sequence[int], trail: Trail) -> Iterator[tupl
         for number in numbers:
             page = document[number - 1]
             width, height = page.get_size()
-            # A poster is rendered coarser: its letters are larger too.
+            # A poster is rendered with a lower resolution: its letters are larger too.
             scale = min(_DPI / 72, math.sqrt(limits.PIXELS / max(1.0, width * height)))
             bitmap = page.render(scale=scale, may_draw_forms=False)
             yield number, np.ascontiguousarray(bitmap.to_numpy()[:, :, :3])
@@ -201,7 +201,7 @@ def _check_pixels(file: Path, width: int, height: int) -> None:
 
 
 def _flat(frame: Any) -> Picture:
-    """The pixels as a person sees them: turned as the camera says, on white where it is transparent."""
+    """The pixels as a person sees them: rotated as the camera says, on white where it is transparent."""
     from PIL import Image, ImageOps  # noqa: PLC0415  # as above
 
     frame = ImageOps.exif_transpose(frame)

@@ -1,7 +1,7 @@
 """PDF: the text layer by pdfium; what pdfium cannot open is rewritten by qpdf and tried again.
 
-pdfium passes over what it cannot understand, so that half a page or half a document would go missing and nobody know.
-What it read is therefore checked by qpdf, which says where something is lost.
+pdfium skips what it cannot understand, so that half a page or half a document could be missing unnoticed. Its result is
+therefore checked by qpdf, which reports where something is lost.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _STROKES = 20
 """A frame and a rule have fewer; a drawn word has more."""
 
 _PARSED_BYTES = 4_000_000
-"""A page with more content is a drawing, and going through it would take longer than reading it."""
+"""A page with more content is a drawing, and checking it would take longer than reading it."""
 
-# What qpdf says when it goes on without something; of a broken index it says more, and repairs it.
+# qpdf's messages when it continues without some part; a broken index it reports and repairs.
 _LOST = re.compile(
     r"non-dictionary object|stream as empty|unable to recover|treating as null|giving up|not found in file|"
     r"non-name object|in hexstring|should be /Page but is not|EOF while reading|"
@@ -43,9 +43,9 @@ _OPERATORS = {
     *b"l m M MP n q Q re RG rg ri s S SC sc SCN scn sh T* Tc Td TD Tf Tj TJ TL Tm Tr Ts Tw Tz v w W W* y ' \"".split(),
     b"INLINE IMAGE",
 }
-"""All that a page may say, and pikepdf's own word for a picture between."""
+"""All operators of a page, and pikepdf's own name for an inline picture."""
 
-_SOFT_HYPHEN = "\ufffe"  # pdfium's own sign for a word that was parted at the end of a line
+_SOFT_HYPHEN = "\ufffe"  # pdfium's sign for a word that was divided at the end of a line
 _GLYPHS = re.compile("[\ufffd\ue000-\uf8ff\uffff]")
 
 
@@ -64,7 +64,7 @@ def repair(file: Path, trail: Trail) -> Extraction:
 
 
 def repaired(file: Path, trail: Trail) -> bytes:
-    """The file written anew by qpdf from what it found of it; raises when pages are lost."""
+    """The file rewritten by qpdf from what it found; raises when pages are lost."""
     trail.at("pikepdf")
     whole = io.BytesIO()
     with _checked(file, trail) as pdf:
@@ -74,7 +74,7 @@ def repaired(file: Path, trail: Trail) -> bytes:
 
 @contextmanager
 def _checked(file: Path, trail: Trail) -> Iterator[pikepdf.Pdf]:
-    """The document as qpdf sees it; raises when a part of it is lost."""
+    """The document as qpdf reads it; raises when a part of it is lost."""
     trail.at("pikepdf")
     try:
         with pikepdf.open(_with_ends(file), suppress_warnings=True) as pdf:
@@ -98,7 +98,7 @@ def _checked(file: Path, trail: Trail) -> Iterator[pikepdf.Pdf]:
 
 
 def _with_ends(file: Path) -> Path | io.BytesIO:
-    """*file*, with the first and the last line of every PDF when they were cut off; what is between, qpdf finds."""
+    """*file*, with the first and the last line of every PDF when they were cut off; qpdf finds what is between."""
     content = file.read_bytes()
     head = b"" if b"%PDF-" in content[:1024] else b"%PDF-1.7\n"
     tail = b"" if b"startxref" in content[-2048:] else b"\nstartxref\n0\n%%EOF\n"
@@ -106,19 +106,19 @@ def _with_ends(file: Path) -> Path | io.BytesIO:
 
 
 def _parse(page: pikepdf.Page) -> None:
-    """Go through the content of a page, for what is wrong with it to be noticed."""
+    """Parse the content of a page, so that errors in it are noticed."""
     content = page.obj.get("/Contents")
     parts = content if isinstance(content, pikepdf.Array) else [content]
     streams = [part for part in parts if isinstance(part, pikepdf.Stream)]
     for stream in streams:
         if stream.get("/Filter") == "/FlateDecode":
-            # qpdf and pdfium do not look at the checksum; a missing one is common, a wrong one is damage.
+            # qpdf and pdfium do not verify the checksum; a missing one is common, a wrong one means damage.
             zlib.decompressobj().decompress(stream.read_raw_bytes())
     if content is not None and len(streams) < len(parts):
         raise ValueError("the content of a page is missing")
     if sum(len(stream.read_bytes()) for stream in streams) < _PARSED_BYTES:
         said = {instruction.operator.unparse() for instruction in pikepdf.parse_content_stream(page)}
-        if b"BX" not in said and (unknown := said - _OPERATORS):  # BX announces words of later versions
+        if b"BX" not in said and (unknown := said - _OPERATORS):  # BX announces operators of later versions
             raise ValueError(f"the content of a page has no meaning at {min(unknown)!r}")
 
 
@@ -178,7 +178,7 @@ def _page(file: Path, pdf: pypdfium2.PdfDocument, number: int) -> Page:
 
 
 def _shows(page: pypdfium2.PdfPage) -> bool:
-    """Whether a page without text has something to read: a picture, or letters drawn as lines."""
+    """Whether a page without text shows something: a picture, or letters drawn as lines."""
     strokes = 0
     for each in page.get_objects(max_depth=_OBJECT_DEPTH):
         strokes += each.type == raw.FPDF_PAGEOBJ_PATH
@@ -200,7 +200,7 @@ def _outline(pdf: pypdfium2.PdfDocument) -> tuple[tuple[str, int], ...]:
 
 
 def locked(file: Path) -> DocumentEncrypted:
-    """A PDF that opens with a password only."""
+    """The error for a PDF that needs a password."""
     return DocumentEncrypted(
         f"{file.name} asks for a password.", next="Save it without the password and send it again."
     )

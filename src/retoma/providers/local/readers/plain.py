@@ -36,7 +36,7 @@ def read_csv(file: Path, trail: Trail) -> Extraction:
 
 
 def sign_of(text: str) -> str:
-    """What parts the columns; a comma when nothing does."""
+    """The column separator; a comma when there is none."""
     return kinds.delimiter(text) or ","
 
 

@@ -1,4 +1,4 @@
-"""PPTX: each slide a page, in the order of the show; the speaker's notes are left out."""
+"""PPTX: each slide is a page, in the order of the show; the speaker's notes are left out."""
 
 from __future__ import annotations
 

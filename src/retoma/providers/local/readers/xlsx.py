@@ -1,4 +1,4 @@
-"""XLSX: each sheet a page, its rows as lines and as a table; formulas by the value they had when it was saved."""
+"""XLSX: each sheet is a page, its rows as lines and as a table; formulas by the value they had when it was saved."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def read(file: Path, trail: Trail) -> Extraction:
     trail.at("openpyxl")
     with Archive(file) as archive:
         archive.check_markup()
-    # Opened here: given a path, it wants the name to end in .xlsx, and stored files have names of our own.
+    # Opened here: with a path, the library requires a name that ends in .xlsx, and stored files have other names.
     with file.open("rb") as content:
         return _read(file, content, trail)
 
