@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import sys
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
@@ -19,11 +18,13 @@ from retoma.pipelines.books.model import Session, Standing, StoredChapter
 from retoma.pipelines.books.pages import view
 from retoma.pipelines.books.pages.chapters import pages_of
 from retoma.pipelines.books.ports import Editor
+from retoma.pipelines.books.reading import reasons
+from retoma.pipelines.books.remarks import all_said
 from retoma.pipelines.books.verdicts import Reason
 from retoma.providers import BlobStore, Extractor
 from retoma.providers.folder import FolderBlobs
 from retoma.testing import drain
-from retoma.web.words import phrase, phrases
+from retoma.web.words import phrases
 
 from .conftest import House, Open, code
 
@@ -33,8 +34,6 @@ from sample_books import CountingEditor, TextExtractor, book_text, original, our
 
 HTML = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", "Accept-Language": "pt-BR"}
 OTHER_SITE = {"Origin": "https://elsewhere.example", "Sec-Fetch-Site": "cross-site"}
-
-say = partial(phrase, "pt")
 
 
 @pytest.fixture
@@ -197,7 +196,7 @@ def test_a_chapter_that_did_not_pass_says_every_reason() -> None:
     value["metadata"]["chunks_processados_por_capitulo"] = {"1": 9}
     value["retoma"] |= {"passed": False, "read_sentences": 70}
 
-    assert view.reasons_of(Checkpoint.model_validate(value), say) == [
+    assert all_said(reasons(Checkpoint.model_validate(value)), "pt") == [
         "1 de 10 trechos não foi lido.",
         "10 de 80 frases não foram lidas.",
         "Um ponto essencial falta no resumo: Item.",
@@ -209,7 +208,7 @@ def test_a_checkpoint_of_the_original_system_is_shown_too() -> None:
     made = Checkpoint.model_validate(original("1"))
 
     assert [each.text for each in view.summary_of(made).quotations] == ["Citação um.", "Citação dois."]
-    assert view.reasons_of(made, say) == []
+    assert reasons(made) == ()
     assert view.spans_of(made, 100) == []
 
 

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     PlainSerializer,
@@ -218,6 +219,20 @@ class Item(_Strict):
     covered: bool
 
 
+class Remarked(_Strict):
+    """What the audit found, as a code with its values."""
+
+    code: Name
+    values: dict[Name, Annotated[str, StringConstraints(max_length=10_000)] | Count]
+
+
+def _remarked(value: object) -> object:
+    """Audits of the first version are kept as English sentences."""
+    if not isinstance(value, list):
+        return value
+    return [{"code": "as_said", "values": {"text": each}} if isinstance(each, str) else each for each in value]
+
+
 class Ours(_Strict):
     """What Retoma adds to the contract."""
 
@@ -234,7 +249,7 @@ class Ours(_Strict):
     sentences: Count
     read_sentences: Count
     unread: list[tuple[Count, Count]]
-    errors: list[Said]
+    errors: Annotated[list[Remarked], BeforeValidator(_remarked)]
 
 
 class Checkpoint(_Strict):

@@ -9,9 +9,9 @@ from fastapi import APIRouter, Query, Request, Response
 from starlette.responses import RedirectResponse
 
 from retoma.errors import RetomaError
+from retoma.pipelines.books import voice
 from retoma.pipelines.books.library import Books
 from retoma.pipelines.books.model import Started
-from retoma.pipelines.books.pages import view
 from retoma.pipelines.books.pages.context import Library, place_of, speaker
 from retoma.pipelines.files.ingest import LARGEST, FileRefused, StoreDown, StoreFull
 from retoma.web.http import errors
@@ -135,5 +135,5 @@ async def _shown(library: Books, request: Request, *, before: int | None = None,
         largest=LARGEST,
         kinds=KINDS,
         place=place_of,
-        why=lambda session: view.why(session, say),
+        why=lambda session: voice.why(session, say),
     )
