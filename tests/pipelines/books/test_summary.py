@@ -163,6 +163,15 @@ def test_a_chapter_without_sentences_is_still_summed_up() -> None:
     assert 300 <= len(told.summary.text.split()) <= 500
 
 
+def test_code_and_tables_are_not_summed_up(sources: list[Source]) -> None:
+    code = "\n\n```\nfor x in range(10): print(x)\n```\n| a | b |\n|---|---|\n| 1 | 2 |\n\n"
+
+    told = write(source_of(whole(code.join(["", *sources[0].chapter.text.split("\n\n")])))).summary
+
+    assert "print" not in told.text
+    assert "|" not in told.text
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_ids_are_the_same_on_every_run_and_differ_between_chapters(seed: int) -> None:
     chapter = long_chapter(seed, 400)

@@ -1,4 +1,4 @@
-"""Real work without a key and without a network: reading, embedding, classifying, summarising, here.
+"""Real work without a key and without a network: reading, embedding, classifying, here.
 
 Names are loaded when they are used: what one part needs, the others need not wait for.
 """
@@ -17,20 +17,18 @@ if TYPE_CHECKING:
     from retoma.providers.local.errors import DocumentUnreadable
     from retoma.providers.local.extract import LocalExtractor
     from retoma.providers.local.kinds import detect
-    from retoma.providers.local.summarize import LocalSummarizer
 
 # Read by numpy when it is loaded. On a busy machine threads that wait for each other make one text take as long as
 # five; and the other cores have workers of their own.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-__all__ = ["DocumentUnreadable", "LocalClassifier", "LocalEmbedder", "LocalExtractor", "LocalSummarizer", "detect"]
+__all__ = ["DocumentUnreadable", "LocalClassifier", "LocalEmbedder", "LocalExtractor", "detect"]
 
 _PLACES = {
     "DocumentUnreadable": "errors",
     "LocalClassifier": "classify",
     "LocalEmbedder": "embed",
     "LocalExtractor": "extract",
-    "LocalSummarizer": "summarize",
     "detect": "kinds",
 }
 
