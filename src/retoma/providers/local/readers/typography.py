@@ -25,7 +25,7 @@ _LONGEST = 160
 
 _RUNNING = 3
 _BOLD_FROM, _FORCED = 600, 1 << 18
-_BOLD_NAMES = ("bold", "black", "heavy", "demi")
+_BOLD_NAMES = (b"bold", b"black", b"heavy", b"demi")
 _NAME_BYTES = 200
 _NUMERALS = "IVXLC"
 
@@ -48,39 +48,50 @@ class SetLine(NamedTuple):
 
 def lines_of(text_page: Any, text: str, page: int) -> list[SetLine]:
     """The lines of *text*, which is that of *text_page*, with their letters."""
-    found, at = [], 0
+    found, at, letters = [], 0, _Letters(text_page)
     for line in text.splitlines(keepends=True):
         told = line.strip()
         if told:
             start = at + len(line) - len(line.lstrip())
-            found.append(SetLine(told, page, _style(text_page, start, len(told))))
+            found.append(SetLine(told, page, letters.of(start, len(told))))
         at += len(line.encode("utf-16-le", "surrogatepass")) // 2  # pdfium counts so
     return found
 
 
-def _style(text_page: Any, start: int, length: int) -> Style | None:
-    """The style of three letters of a line, if it is one: asking for each would take longer than reading."""
-    places = sorted({start, start + length // 2, start + length - 1})
-    styles = {_letter(text_page, raw.FPDFText_GetCharIndexFromTextIndex(text_page, place)) for place in places}
-    styles.discard(None)  # a blank between words has no letters
-    return styles.pop() if len(styles) == 1 else None
+class _Letters:
+    """The letters of a page. What pdfium writes into is made once: most of the time would go into that."""
 
+    def __init__(self, text_page: Any) -> None:
+        self._page = text_page
+        self._matrix, self._flags = raw.FS_MATRIX(), ctypes.c_int()
+        self._name = ctypes.create_string_buffer(_NAME_BYTES)
 
-def _letter(text_page: Any, index: int) -> Style | None:
-    size = raw.FPDFText_GetFontSize(text_page, index) if index >= 0 else 0.0
-    matrix = raw.FS_MATRIX()
-    if not size > 0 or not raw.FPDFText_GetMatrix(text_page, index, matrix):
-        return None
-    name, flags = ctypes.create_string_buffer(_NAME_BYTES), ctypes.c_int()
-    raw.FPDFText_GetFontInfo(text_page, index, name, _NAME_BYTES, flags)
-    called = name.value.decode("utf-8", "replace").lower()
-    bold = (
-        raw.FPDFText_GetFontWeight(text_page, index) >= _BOLD_FROM
-        or bool(flags.value & _FORCED)
-        or any(each in called for each in _BOLD_NAMES)
-    )
-    points = size * math.hypot(matrix.c, matrix.d)
-    return Style(round(points * 2) / 2, bold) if math.isfinite(points) else None
+    def of(self, start: int, length: int) -> Style | None:
+        """The style of three letters of a line, if it is one: asking for each would take longer than reading."""
+        sizes = {self._size(self._index(place)) for place in (start, start + length // 2, start + length - 1)}
+        sizes.discard(0.0)  # a blank between words has no letters
+        if len(sizes) != 1:
+            return None
+        ends = {self._bold(self._index(place)) for place in (start, start + length - 1)}
+        return Style(sizes.pop(), ends.pop()) if len(ends) == 1 else None
+
+    def _index(self, place: int) -> int:
+        return int(raw.FPDFText_GetCharIndexFromTextIndex(self._page, place))
+
+    def _size(self, index: int) -> float:
+        size = raw.FPDFText_GetFontSize(self._page, index) if index >= 0 else 0.0
+        if not size > 0 or not raw.FPDFText_GetMatrix(self._page, index, self._matrix):
+            return 0.0
+        points = size * math.hypot(self._matrix.c, self._matrix.d)
+        return round(points * 2) / 2 if math.isfinite(points) else 0.0
+
+    def _bold(self, index: int) -> bool:
+        if raw.FPDFText_GetFontWeight(self._page, index) >= _BOLD_FROM:
+            return True
+        self._name.value = b""
+        raw.FPDFText_GetFontInfo(self._page, index, self._name, _NAME_BYTES, self._flags)
+        called = self._name.value.lower()
+        return bool(self._flags.value & _FORCED) or any(each in called for each in _BOLD_NAMES)
 
 
 def headings_of(lines: Sequence[SetLine]) -> tuple[tuple[int, str, int], ...]:
