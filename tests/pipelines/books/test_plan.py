@@ -230,6 +230,16 @@ def test_one_chapter_over_sixty_percent_is_doubted() -> None:
     assert told.doubts == (remark("chapter_too_large", title="2", percent=83),)
 
 
+def test_a_list_in_doubt_keeps_its_titles() -> None:
+    parts = (("1", "A chegada", 20), ("2", "O que Helena viu", 200), ("3", "A volta", 20))
+    text = "\n\n".join(f"CAPÍTULO {number}\n\n{title}\n\n{PROSE * times}" for number, title, times in parts)
+
+    told = plan.detect(document(text))
+
+    assert [(each.number, each.title) for each in told.chapters] == [(number, title) for number, title, _ in parts]
+    assert told.doubts == (remark("chapter_too_large", title="O que Helena viu", percent=83),)
+
+
 def test_two_chapters_in_more_than_sixty_thousand_words_are_doubted() -> None:
     text = f"Capítulo 1\n\n{PROSE * 1700}\n\nCapítulo 2\n\n{PROSE * 1700}"
 

@@ -77,23 +77,29 @@ def _items(checkpoint: Checkpoint) -> dict[str, str]:
     return {} if checkpoint.retoma is None else {each.id: each.text for each in checkpoint.retoma.items}
 
 
-def _chapter(checkpoint: Checkpoint, language: str) -> FinishedChapter:
+def summary_of(checkpoint: Checkpoint) -> Summary:
+    """The summary of a checkpoint; a sentence that stands for missing examples is no example."""
     said, ours = checkpoint.chapter_summary, checkpoint.retoma
     quoted = [(each.text, each.page) for each in ours.quotations] if ours else [(each, None) for each in said.citacoes]
-    shortfalls = dict(ours.shortfalls) if ours else {}
+    shortfalls = {} if ours is None else {str(name): why for name, why in ours.shortfalls.items()}
     none_given = "exemplos" in shortfalls and said.exemplos[0] in NO_EXAMPLES.values()
+    return Summary(
+        text=said.resumo,
+        key_points=tuple(said.pontos_chave),
+        quotations=tuple(Quotation(text=text, page=page) for text, page in quoted),
+        examples=() if none_given else tuple(said.exemplos),
+        shortfalls=shortfalls,
+    )
+
+
+def _chapter(checkpoint: Checkpoint, language: str) -> FinishedChapter:
+    said = checkpoint.chapter_summary
     return FinishedChapter(
         number=said.numero,
         title=said.titulo,
         words=said.palavras,
         pages=tuple(said.paginas),
-        summary=Summary(
-            text=said.resumo,
-            key_points=tuple(said.pontos_chave),
-            quotations=tuple(Quotation(text=text, page=page) for text, page in quoted),
-            examples=() if none_given else tuple(said.exemplos),
-            shortfalls={str(name): why for name, why in shortfalls.items()},
-        ),
+        summary=summary_of(checkpoint),
         passed=checkpoint.passed,
         percentage=checkpoint.coverage_report.chunk_coverage_percentage,
         reasons=tuple(all_said(reasons(checkpoint), language)),

@@ -12,6 +12,7 @@ from retoma.errors import RetomaError
 from retoma.pipelines.books import voice
 from retoma.pipelines.books.library import Books
 from retoma.pipelines.books.model import Started
+from retoma.pipelines.books.pages import view
 from retoma.pipelines.books.pages.context import Library, place_of, speaker
 from retoma.pipelines.files.ingest import LARGEST, FileRefused, StoreDown, StoreFull
 from retoma.web.http import errors
@@ -136,4 +137,5 @@ async def _shown(library: Books, request: Request, *, before: int | None = None,
         kinds=KINDS,
         place=place_of,
         why=lambda session: voice.why(session, say),
+        verdict=view.verdict_of,
     )

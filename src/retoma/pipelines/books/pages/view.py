@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from retoma.pipelines.books.contract import Checkpoint
 from retoma.pipelines.books.model import Session, Standing
-from retoma.pipelines.books.ports import LeftOut, Quotation, Summary
+from retoma.pipelines.books.ports import LeftOut
+from retoma.pipelines.books.reading import summary_of
 from retoma.pipelines.books.text.executive import Entry, executive
 from retoma.pipelines.books.voice import Say
 from retoma.web.words import phrases
@@ -140,24 +141,6 @@ def made_from(session: Session, chapters: Sequence[Standing]) -> MadeFrom:
 
 
 # — what it says —
-
-
-def summary_of(made: Checkpoint) -> Summary:
-    """The summary of a checkpoint; a sentence that stands for missing examples is no example."""
-    said, ours = made.chapter_summary, made.retoma
-    quotations = (
-        tuple(Quotation(text=each) for each in said.citacoes)
-        if ours is None
-        else tuple(Quotation(text=each.text, page=each.page) for each in ours.quotations)
-    )
-    shortfalls = {} if ours is None else {str(name): text for name, text in ours.shortfalls.items()}
-    return Summary(
-        text=said.resumo,
-        key_points=tuple(said.pontos_chave),
-        quotations=quotations,
-        examples=() if "exemplos" in shortfalls and len(said.exemplos) == 1 else tuple(said.exemplos),
-        shortfalls=shortfalls,
-    )
 
 
 def entries_of(results: dict[str, Checkpoint], length: str) -> tuple[Entry, ...]:
