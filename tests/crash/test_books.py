@@ -28,10 +28,21 @@ from retoma.providers.folder import FolderBlobs
 from retoma.testing.billing import Biller
 
 CHAPTERS = 3
-KILLED = int(os.environ.get("BOOKS_CHAPTERS", "2"))
-"""Chapters of the book whose worker is killed three times in each: a worker takes seconds to start."""
+KILLED = 6
+"""Chapters of the book whose worker is killed in each of them: twice at every place where it can die."""
 
-PLACES = [f"{where}/{number}" for number in range(1, KILLED + 1) for where in ("during", "ask", "chapter")]
+WHERE = ("during", "ask", "chapter")
+"""In the chapter before it asks, between the answer and the save, and after the save."""
+
+TIMES = int(os.environ.get("BOOKS_KILLS", "1"))
+"""How often it is killed in each chapter, up to 3: a worker takes seconds to start."""
+
+PLACES = [
+    f"{where}/{number}"
+    for number in range(1, KILLED + 1)
+    for place, where in enumerate(WHERE)
+    if (place - number + 1) % len(WHERE) < TIMES
+]
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(600)]
 
@@ -86,6 +97,16 @@ def each_once(oracle: Oracle, biller: Biller, chapters: int) -> None:
     assert set(biller.bill.by_request.values()) == {1}
     saves = Counter(mark.step for mark in oracle.marks("done") if mark.step.startswith("chapter/"))
     assert saves == {f"chapter/{number}/1": 1 for number in range(1, chapters + 1)}
+    none_again(oracle)
+
+
+def none_again(oracle: Oracle) -> None:
+    """The diary, which is only ever added to, begins no chapter after it says that the chapter was saved."""
+    saved: set[str] = set()
+    for mark in oracle.marks():
+        if mark.what == "done" and mark.step.startswith("chapter/"):
+            saved.add(mark.step.split("/")[1])
+        assert mark.what != "asks" or mark.step not in saved, f"chapter {mark.step} was saved, and done again"
 
 
 async def test_a_kill_in_every_chapter_and_between_answer_and_save_repeats_no_chapter_and_pays_none_twice(
@@ -113,7 +134,11 @@ async def test_a_kill_in_every_chapter_and_between_answer_and_save_repeats_no_ch
     await member.exit_code()
 
     each_once(oracle, biller, KILLED)
-    # Asked again is what died before it was saved; the answer was on record, and the bill shows it.
+    # Asked again is what died before it was saved, and nothing else; the answer was on record, and the bill shows it.
+    asked = Counter(mark.step for mark in oracle.marks("asks"))
+    assert asked == {
+        str(number): 1 + sum(place == f"ask/{number}" for place in PLACES) for number in range(1, KILLED + 1)
+    }
     assert (await books.get(id)).state == "done"
     assert list(await books.results(id)) == [str(number) for number in range(1, KILLED + 1)]
 
@@ -123,7 +148,7 @@ async def test_an_export_that_is_killed_leaves_whole_files_and_the_next_one_ends
 ) -> None:
     id = (await books.summarise("livro.md", pieces(book_text(CHAPTERS)))).session.id
     await finished(fleet, oracle)
-    for stop in (1, 2, 5):
+    for stop in range(1, 2 * CHAPTERS + 1):
         place = fleet.folder / f"out-{stop}"
         member = fleet.call(f"export-{stop}", "books_mover.py", "export", id, place, stop)
         await until(lambda member=member: "here" in member.words(), what="it stops between part and name, or after")

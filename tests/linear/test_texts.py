@@ -22,7 +22,6 @@ from retoma.pipelines.quotes.pricing import money
 from retoma.pipelines.quotes.pricing.extract import read_price
 from retoma.providers import Extraction, Page
 from retoma.providers.local import kinds, markup
-from retoma.providers.local.chapters import find_chapters
 from retoma.providers.local.readers import html
 from retoma.providers.local.sentences import sentences
 from retoma.providers.requests.ask import json_in
@@ -56,15 +55,14 @@ def _read(text: str) -> Extraction:
 def _outlined(text: str) -> Any:
     pages = (Page(number=1, text=text),)
     outline = tuple((f"Título {number}", 1) for number in range(len(text) // 40))
-    return find_chapters(Extraction(pages=pages, reader="here", outline=outline))
+    return detect(Extraction(pages=pages, reader="here", outline=outline))
 
 
 WORK: dict[str, Callable[[str], Any]] = {
     "cut": lambda text: cut.function(_read(text)),
     "fields": lambda text: find_fields.function(_read(text)),
     "sentences": lambda text: sentences(text, "pt"),
-    "chapters": lambda text: find_chapters(_read(text)),
-    "chapters by an outline": _outlined,
+    "chapters of a book by its outline": _outlined,
     "chapters of a book": lambda text: detect(_read(text)),
     "sentences of a book": sentences_of,
     "clean": markup.clean,

@@ -120,7 +120,7 @@ def test_the_extractor_loads_no_parser_into_its_own_process() -> None:
 def test_a_missing_library_is_named_with_what_to_install() -> None:
     program = (
         "import sys\nsys.modules['simplemma'] = None\n"
-        "from retoma.providers import local\ntry:\n    local.LocalSummarizer\n"
+        "from retoma.providers import local\ntry:\n    local.LocalClassifier\n"
         f"except Exception as error:\n    print(type(error).__name__ == {ConfigurationError.__name__!r}, error)"
     )
 
@@ -128,7 +128,7 @@ def test_a_missing_library_is_named_with_what_to_install() -> None:
 
     assert (
         ran.stdout.strip()
-        == "True simplemma is not installed, and LocalSummarizer needs it. pip install 'retoma[local]'"
+        == "True simplemma is not installed, and LocalClassifier needs it. pip install 'retoma[local]'"
     )
 
 

@@ -5,25 +5,27 @@ from __future__ import annotations
 import asyncio
 import sys
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
+import psycopg
 import pytest
 
 from retoma import Retoma
 from retoma.pipelines import BOOKS
 from retoma.pipelines.books import chapters, sessions
-from retoma.pipelines.books.contract import Checkpoint
+from retoma.pipelines.books.contract import NO_EXAMPLES, Checkpoint
 from retoma.pipelines.books.model import Session, Standing, StoredChapter
 from retoma.pipelines.books.pages import view
 from retoma.pipelines.books.pages.chapters import pages_of
 from retoma.pipelines.books.ports import Editor
+from retoma.pipelines.books.reading import reasons, summary_of
+from retoma.pipelines.books.remarks import all_said
 from retoma.pipelines.books.verdicts import Reason
 from retoma.providers import BlobStore, Extractor
 from retoma.providers.folder import FolderBlobs
 from retoma.testing import drain
-from retoma.web.words import phrase, phrases
+from retoma.web.words import phrases
 
 from .conftest import House, Open, code
 
@@ -33,8 +35,6 @@ from sample_books import CountingEditor, TextExtractor, book_text, original, our
 
 HTML = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", "Accept-Language": "pt-BR"}
 OTHER_SITE = {"Origin": "https://elsewhere.example", "Sec-Fetch-Site": "cross-site"}
-
-say = partial(phrase, "pt")
 
 
 @pytest.fixture
@@ -197,7 +197,7 @@ def test_a_chapter_that_did_not_pass_says_every_reason() -> None:
     value["metadata"]["chunks_processados_por_capitulo"] = {"1": 9}
     value["retoma"] |= {"passed": False, "read_sentences": 70}
 
-    assert view.reasons_of(Checkpoint.model_validate(value), say) == [
+    assert all_said(reasons(Checkpoint.model_validate(value)), "pt") == [
         "1 de 10 trechos não foi lido.",
         "10 de 80 frases não foram lidas.",
         "Um ponto essencial falta no resumo: Item.",
@@ -208,9 +208,34 @@ def test_a_chapter_that_did_not_pass_says_every_reason() -> None:
 def test_a_checkpoint_of_the_original_system_is_shown_too() -> None:
     made = Checkpoint.model_validate(original("1"))
 
-    assert [each.text for each in view.summary_of(made).quotations] == ["Citação um.", "Citação dois."]
-    assert view.reasons_of(made, say) == []
+    assert [each.text for each in summary_of(made).quotations] == ["Citação um.", "Citação dois."]
+    assert reasons(made) == ()
     assert view.spans_of(made, 100) == []
+
+
+def test_one_example_is_shown_and_a_sentence_that_stands_for_none_is_not() -> None:
+    one, none = ours("1"), ours("1")
+    one["chapter_summary"]["exemplos"] = ["Um, por exemplo, um rapaz bronco e vilão."]
+    one["retoma"]["shortfalls"] = {"exemplos": "O capítulo dá um só exemplo."}
+    none["chapter_summary"]["exemplos"] = [NO_EXAMPLES["pt"]]
+    none["retoma"]["shortfalls"] = {"exemplos": NO_EXAMPLES["pt"]}
+
+    shown = [summary_of(Checkpoint.model_validate(each)).examples for each in (one, none)]
+
+    assert shown == [("Um, por exemplo, um rapaz bronco e vilão.",), ()]
+
+
+def test_a_book_that_did_not_pass_says_so_on_the_shelf(house: House, given: dict[type, object]) -> None:
+    place = sent(house)
+    work(house, given)
+    before = house.client.get("/books", headers=HTML).text
+    with psycopg.connect(house.settings.database_url or "", autocommit=True) as psql:
+        psql.execute("update books.checkpoints set passed = false where chapter_number = '2'")
+
+    after = house.client.get("/books", headers=HTML).text
+
+    assert place in after
+    assert ("Reprovado" in before, "Reprovado" in after) == (False, True)
 
 
 @pytest.mark.parametrize(("read", "total"), [(0, 3), (2, 3), (3, 3), (999, 1000), (1000, 1000), (1, 61)])

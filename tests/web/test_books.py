@@ -7,6 +7,7 @@ import json
 import sys
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +27,13 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "pipelines" / "books"))
 import files
 from sample_books import CountingEditor
 
-from retoma.pipelines.books.ports import Editor
+from retoma.pipelines.books.ports import Audit, Chapter, Digest, Editor
+from retoma.pipelines.books.remarks import remark
 from retoma.providers import RequestRejected
 
 pytestmark = pytest.mark.timeout(180)
+
+PORTUGUESE = {"Accept-Language": "pt-BR,pt;q=0.9"}
 
 BOOK = "\n\n".join(f"## Capítulo {n}\n\n" + " ".join(f"palavra{n}x{each}" for each in range(400)) for n in range(1, 4))
 
@@ -53,9 +57,9 @@ class Library:
         assert answered.status_code == 200, answered.text
         return answered.json()
 
-    def follow(self, id: str, last: int | None = None) -> list[tuple[int | None, dict[str, Any]]]:
+    def follow(self, id: str, last: int | None = None, **more: str) -> list[tuple[int | None, dict[str, Any]]]:
         """The steps to the end of the stream, as a browser hears them."""
-        headers = {"Accept": "text/event-stream"} | ({} if last is None else {"Last-Event-ID": str(last)})
+        headers = {"Accept": "text/event-stream"} | ({} if last is None else {"Last-Event-ID": str(last)}) | more
         with self.client.stream("GET", f"/api/progress/{id}", headers=headers, timeout=60) as response:
             assert response.status_code == 200, response.read()
             return list(_heard(response.iter_lines()))
@@ -173,6 +177,77 @@ def test_every_listener_hears_every_step_and_none_goes_back(library: Library) ->
     assert library.follow(id, last=4) == late[4:]
 
 
+def test_each_listener_hears_the_steps_in_their_own_language(library: Library) -> None:
+    id = library.send()
+    library.work()
+
+    english, portuguese = library.follow(id), library.follow(id, **PORTUGUESE)
+
+    assert [said["message"] for _, said in english[:3]] == [
+        "Book received; its chapters are being found.",
+        "0 of 3 chapters done and saved.",
+        "1 of 3 chapters done and saved.",
+    ]
+    assert [said["message"] for _, said in portuguese[-2:]] == [
+        "3 de 3 capítulos prontos e salvos.",
+        "Todos os capítulos estão prontos.",
+    ]
+    assert [{**said, "message": ""} for _, said in english] == [{**said, "message": ""} for _, said in portuguese]
+
+
+class FailingEditor(CountingEditor):
+    """An editor whose summary of chapter 2 does not pass its audit."""
+
+    async def summarise(self, chapter: Chapter, **more: Any) -> Digest:
+        made = await super().summarise(chapter, **more)
+        faults = (remark("words", n=200, least=300, most=500), remark("quotation_page", page=7, text="O mar."))
+        return replace(made, audit=Audit(passed=False, errors=faults)) if chapter.number == "2" else made
+
+
+def test_why_a_chapter_did_not_pass_is_told_in_the_language_of_who_asks(
+    open_house: Open, tmp_path: Path, psql: psycopg.Connection
+) -> None:
+    given = {**providers(tmp_path / "blobs"), Editor: FailingEditor()}
+    library = Library(open_house(extensions=[BOOKS], providers=given), given)
+    id = library.send()
+    library.work()
+
+    told = {
+        language: library.client.get(f"/api/v1/books/{id}/chapters/2", headers=headers).json()["reasons"]
+        for language, headers in (("en", {}), ("pt", PORTUGUESE))
+    }
+    result = library.client.get(f"/api/result/{id}", headers=PORTUGUESE).json()
+
+    assert told["en"] == [
+        "There are 200 words, and not 300 to 500.",
+        "A quotation does not stand on page 7: O mar.",
+    ]
+    assert told["pt"] == [
+        "O resumo tem 200 palavras; devem ser de 300 a 500.",
+        "Uma citação não está na página 7: O mar.",
+    ]
+    assert (result["status"], result["message"]) == ("FAIL", "Todos os capítulos estão prontos.")
+    assert result["errors"] == [f"2: {each}" for each in told["pt"]]
+    (body,) = psql.execute("select body from books.checkpoints where chapter_number = '2'").fetchone() or ()
+    assert json.loads(bytes(body))["retoma"]["errors"] == [
+        {"code": "words", "values": {"n": 200, "least": 300, "most": 500}},
+        {"code": "quotation_page", "values": {"page": 7, "text": "O mar."}},
+    ], "codes and values are kept, and no words"
+    exported = library.client.get(f"/api/v1/books/{id}/export/json", headers={"Accept-Language": "en"}).json()
+    assert exported["chapters"][1]["reasons"] == told["pt"], "a file speaks the language of its book"
+
+
+def test_a_run_that_failed_says_why_in_the_language_of_who_asks(library: Library, editor: CountingEditor) -> None:
+    editor.fails["2"] = RequestRejected("It is too long.", provider="test", paid=False)
+    id = library.send()
+    library.work()
+
+    (_, last) = library.follow(id, **PORTUGUESE)[-1]
+
+    assert last["message"] == "Alguns capítulos não puderam ser resumidos; os outros estão prontos."
+    assert last["error"].startswith("chapters_failed: ")
+
+
 def test_a_listener_who_has_heard_all_is_not_to_come_again(library: Library) -> None:
     id = library.send()
     library.work()
@@ -202,11 +277,14 @@ def test_what_was_told_is_not_taken_back_when_a_checkpoint_is_set_aside(
 
 
 def test_a_list_in_doubt_waits_until_a_person_has_mended_it(library: Library, editor: CountingEditor) -> None:
-    editor.doubts = ("One chapter has 90 % of the words.",)
+    editor.doubts = (remark("numbers_missing", n=1, numbers="3"),)
     id = library.send()
     library.work()
     waiting = library.get(f"/books/{id}")
-    assert (waiting["state"], waiting["reason"], waiting["doubts"]) == ("paused", "review", list(editor.doubts))
+    assert (waiting["state"], waiting["reason"]) == ("paused", "review")
+    assert waiting["doubts"] == ["The numbering skips: 3 is missing."]
+    (listed,) = library.client.get("/api/v1/books", headers=PORTUGUESE).json()["books"]
+    assert listed["doubts"] == ["A numeração salta: falta 3."]
     last = library.follow(id)[-1]
     assert (last[0], last[1]["stage"]) == (None, "paused")
     assert library.client.get(f"/api/result/{id}").json()["status"] == "PAUSED"

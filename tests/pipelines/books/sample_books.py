@@ -20,6 +20,7 @@ from retoma.pipelines.books.ports import (
     RecallItem,
     Summary,
 )
+from retoma.pipelines.books.remarks import Remark
 from retoma.pipelines.books.verdicts import hash_of
 from retoma.providers import Extraction, Message, Page, Prompt
 
@@ -126,7 +127,7 @@ class CountingEditor:
         self.summarised: list[str] = []
         self.fails: dict[str, BaseException] = {}
         self.short: set[str] = set()
-        self.doubts: tuple[str, ...] = ()
+        self.doubts: tuple[Remark, ...] = ()
 
     def detect(self, document: Extraction) -> ChapterPlan:
         found = []

@@ -6,6 +6,7 @@ import pytest
 
 from retoma.errors import ConfigurationError
 from retoma.pipelines.books.ports import Chapter, ChapterPlan
+from retoma.pipelines.books.remarks import remark
 from retoma.pipelines.books.text import edits
 
 PLAN = ChapterPlan(
@@ -14,7 +15,7 @@ PLAN = ChapterPlan(
         Chapter(number="2", title="Dois", text="Lá adiante.\nO fim.", pages=(2, 3), page_starts=((0, 2), (12, 3))),
         Chapter(number="3", title="Três", text="Depois do fim.", pages=(4,), page_starts=((0, 4),)),
     ),
-    doubts=("A numeração salta: falta 4.",),
+    doubts=(remark("numbers_missing", n=1, numbers="4"),),
     detector="named",
 )
 

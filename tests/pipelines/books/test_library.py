@@ -15,6 +15,7 @@ from retoma.errors import ConfigurationError, Conflict, NotFound
 from retoma.pipelines import BOOKS
 from retoma.pipelines.books.library import Books
 from retoma.pipelines.books.ports import Chapter, ChapterPlan, Editor
+from retoma.pipelines.books.remarks import remark
 from retoma.pipelines.books.text import edits
 from retoma.providers import BlobStore, Extractor, RequestRejected
 from retoma.providers.folder import FolderBlobs
@@ -115,7 +116,7 @@ class TestSummarising:
     async def test_a_list_in_doubt_waits_for_a_person_before_anything_is_paid(
         self, books: Books, app: Retoma, editor: CountingEditor
     ) -> None:
-        editor.doubts = ("One chapter has 90 % of the words.",)
+        editor.doubts = (remark("much_left_out", percent=90),)
         id = await sent(books)
         await drain(app)
         session = await books.get(id)
@@ -135,7 +136,7 @@ class TestSummarising:
     async def test_a_person_changes_a_list_in_doubt_piece_by_piece_and_accepts_it_at_the_end(
         self, books: Books, app: Retoma, editor: CountingEditor
     ) -> None:
-        editor.doubts = ("There is one chapter too many.",)
+        editor.doubts = (remark("much_left_out", percent=90),)
         id = await sent(books)
         await drain(app)
 

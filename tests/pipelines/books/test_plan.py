@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from retoma.bench.evaluation import samples
 from retoma.pipelines.books.ports import ChapterPlan
+from retoma.pipelines.books.remarks import remark
 from retoma.pipelines.books.text import plan
 from retoma.pipelines.books.text.headings import read
 from retoma.pipelines.books.text.numerals import number
@@ -217,7 +218,7 @@ def test_a_book_that_cannot_be_parted_is_never_accepted_silently() -> None:
     assert [each.number for each in told.chapters] == ["1"]
     assert told.detector == "whole"
     assert plan.needs_review(told)
-    assert "capítulo 1" in told.doubts[0]
+    assert [each.code for each in told.doubts] == ["no_chapters"]
 
 
 def test_one_chapter_over_sixty_percent_is_doubted() -> None:
@@ -226,7 +227,17 @@ def test_one_chapter_over_sixty_percent_is_doubted() -> None:
     told = plan.detect(document(text))
 
     assert len(told.chapters) == 3
-    assert "83 %" in told.doubts[0]
+    assert told.doubts == (remark("chapter_too_large", title="2", percent=83),)
+
+
+def test_a_list_in_doubt_keeps_its_titles() -> None:
+    parts = (("1", "A chegada", 20), ("2", "O que Helena viu", 200), ("3", "A volta", 20))
+    text = "\n\n".join(f"CAPÍTULO {number}\n\n{title}\n\n{PROSE * times}" for number, title, times in parts)
+
+    told = plan.detect(document(text))
+
+    assert [(each.number, each.title) for each in told.chapters] == [(number, title) for number, title, _ in parts]
+    assert told.doubts == (remark("chapter_too_large", title="O que Helena viu", percent=83),)
 
 
 def test_two_chapters_in_more_than_sixty_thousand_words_are_doubted() -> None:
@@ -241,7 +252,7 @@ def test_two_chapters_in_more_than_sixty_thousand_words_are_doubted() -> None:
 def test_a_number_that_is_skipped_is_said() -> None:
     text = "\n\n".join(f"Capítulo {n}\n\n{PROSE * 20}" for n in (1, 2, 4, 5))
 
-    assert any("3" in each for each in plan.detect(document(text)).doubts)
+    assert remark("numbers_missing", n=1, numbers="3") in plan.detect(document(text)).doubts
 
 
 def test_a_short_text_is_chapter_one_and_nobody_is_asked() -> None:

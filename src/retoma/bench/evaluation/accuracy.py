@@ -21,6 +21,7 @@ import numpy as np
 
 from retoma.bench.evaluation import labelled, samples
 from retoma.bench.evaluation.labelled import Labelled
+from retoma.pipelines.books.text.editors import LocalEditor
 from retoma.providers import Extraction, Page, Verdict
 from retoma.providers.local.classify import LocalClassifier
 from retoma.providers.local.embed import LocalEmbedder
@@ -28,7 +29,6 @@ from retoma.providers.local.encoder import Encoder, Lexical
 from retoma.providers.local.errors import DocumentUnreadable
 from retoma.providers.local.extract import LocalExtractor
 from retoma.providers.local.kinds import detect
-from retoma.providers.local.summarize import LocalSummarizer
 from retoma.providers.local.tfidf import Tfidf
 
 Figures = dict[str, Any]
@@ -122,25 +122,27 @@ _PAIRS = {
 
 async def summaries() -> Figures:
     """Whether summaries have the counts they promise, quotes that stand in the text, and how much they cover."""
-    summarizer = LocalSummarizer()
+    editor = LocalEditor()
     chapters = [
         chapter
         for language in ("pt", "en")
-        for chapter in summarizer.chapters(
+        for chapter in editor.detect(
             Extraction(pages=(Page(number=1, text=labelled.book(language)),), reader="text")
-        )
+        ).chapters
     ]
-    digests = [await summarizer.summarize(chapter, timeout=_TIMEOUT) for chapter in chapters]
+    digests = [await editor.summarise(chapter, ask=None, timeout=_TIMEOUT) for chapter in chapters]
+    items = [[item for item in digest.coverage.items if item.critical] for digest in digests]
     return {
-        "model": summarizer.model,
+        "model": editor.model,
         "chapters": len(chapters),
-        "audits_passed": sum(digest.coverage.audit.passed for digest in digests),
-        "summary_words": [digest.summary.summary_words for digest in digests],
+        "audits_passed": sum(digest.passed for digest in digests),
+        "summary_words": [len(digest.summary.text.split()) for digest in digests],
         "key_points": [len(digest.summary.key_points) for digest in digests],
-        "quotes": [len(digest.summary.quotes) for digest in digests],
+        "quotes": [len(digest.summary.quotations) for digest in digests],
         "examples": [len(digest.summary.examples) for digest in digests],
-        "recall": [round(digest.coverage.recall.share, 3) for digest in digests],
-        "critical_missing": sum(len(digest.coverage.recall.missing) for digest in digests),
+        "sentences_read": [digest.coverage.read_sentences for digest in digests],
+        "critical_items": [len(each) for each in items],
+        "critical_missing": sum(not item.covered for each in items for item in each),
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -151,6 +152,8 @@ def list_them(limit: int, reference: str | None, *, as_json: bool) -> None:
 @output.as_json
 def show_one(session: str, chapter: str | None, reference: str | None, *, as_json: bool) -> None:
     """Show a session: what is done, saved and reusable; or one chapter of it."""
+    from retoma.pipelines.books.remarks import all_said, of_values
+
     if chapter is not None:
         made = _look(reference, session, lambda library: library.result(session, chapter))
         output.print_json(made.model_dump(warnings=False))
@@ -163,7 +166,7 @@ def show_one(session: str, chapter: str | None, reference: str | None, *, as_jso
     if as_json:
         output.print_json({"session": found, "chapters": standing})
         return
-    output.fields(output.plain(found))
+    output.fields(output.plain(found) | {"doubts": " ".join(all_said(of_values(json.loads(found.doubts)), "en"))})
     output.table(standing, _CHAPTER, nothing="Its chapters are not known yet.")
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from retoma.pipelines.books.contract import NO_EXAMPLES
 from retoma.pipelines.books.model import StoredChapter
 from retoma.pipelines.books.ports import Digest
+from retoma.pipelines.books.remarks import to_values
 from retoma.pipelines.books.verdicts import checksum_of, hash_of
 
 _SHA256 = "0" * 64
@@ -132,7 +133,7 @@ def _ours(digest: Digest, language: str) -> dict[str, Any]:
         "sentences": coverage.sentences,
         "read_sentences": coverage.read_sentences,
         "unread": [list(span) for span in coverage.unread],
-        "errors": list(digest.audit.errors),
+        "errors": to_values(digest.audit.errors),
     }
 
 

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     PlainSerializer,
@@ -37,6 +38,7 @@ The shortfall of the same name says that the sentence is no example."""
 _MOST = 10_000_000
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ]")
 _MARK = re.compile(r"\[[^\[\]]{0,400}\]")
+_NO_TEXT = re.compile("[\0\ud800-\udfff]")
 _TOLERATED = 10  # words; programs count them in more than one way
 _SLACK = 1e-6 + 0.05  # percentages are rounded to a tenth by some
 
@@ -46,7 +48,7 @@ Text = Annotated[str, StringConstraints(strip_whitespace=False, min_length=1, ma
 def _said(text: str) -> str:
     if not text.strip():
         raise PydanticCustomError("empty", "it is blank")
-    if "\0" in text or any("\ud800" <= sign <= "\udfff" for sign in text):
+    if _NO_TEXT.search(text):
         raise PydanticCustomError("out_of_limits", "it has a character that no text has")
     return text
 
@@ -218,6 +220,20 @@ class Item(_Strict):
     covered: bool
 
 
+class Remarked(_Strict):
+    """What the audit found, as a code with its values."""
+
+    code: Name
+    values: dict[Name, Annotated[str, StringConstraints(max_length=10_000)] | Count]
+
+
+def _remarked(value: object) -> object:
+    """Audits of the first version are kept as English sentences."""
+    if not isinstance(value, list):
+        return value
+    return [{"code": "as_said", "values": {"text": each}} if isinstance(each, str) else each for each in value]
+
+
 class Ours(_Strict):
     """What Retoma adds to the contract."""
 
@@ -234,7 +250,7 @@ class Ours(_Strict):
     sentences: Count
     read_sentences: Count
     unread: list[tuple[Count, Count]]
-    errors: list[Said]
+    errors: Annotated[list[Remarked], BeforeValidator(_remarked)]
 
 
 class Checkpoint(_Strict):

@@ -39,6 +39,7 @@ from retoma.pipelines.books.model import (
 from retoma.pipelines.books.pipeline import summarise_book
 from retoma.pipelines.books.ports import Chapter, ChapterPlan, Editor, LeftOut
 from retoma.pipelines.books.reading import book_of
+from retoma.pipelines.books.remarks import of_values
 from retoma.pipelines.books.rows import Found, judged_rows
 from retoma.pipelines.books.text.exports import FORMATS
 from retoma.pipelines.books.text.finished import FinishedBook
@@ -406,7 +407,7 @@ def plan_of(session: Session, known: Sequence[StoredChapter]) -> ChapterPlan:
             LeftOut(kind=each["kind"], title=each["title"], pages=tuple(each["pages"]), words=each["words"])
             for each in json.loads(session.left_out)
         ),
-        doubts=tuple(json.loads(session.doubts)),
+        doubts=of_values(json.loads(session.doubts)),
         detector=session.detector or "",
     )
 

@@ -25,6 +25,7 @@ from retoma.pipelines.books.compose import Progress, composed, taken_over
 from retoma.pipelines.books.editor import editor_for
 from retoma.pipelines.books.model import Held, NewBook, StoredChapter, configuration_of, stored
 from retoma.pipelines.books.ports import Ask, ChapterPlan, Editor
+from retoma.pipelines.books.remarks import all_said, of_values, to_values
 from retoma.pipelines.books.rows import judged_rows
 from retoma.pipelines.books.text.language import language_of
 from retoma.pipelines.books.verdicts import Expected, Verdict, hash_of, judge
@@ -177,7 +178,7 @@ class _Work:
             held.id,
             detector=found.detector,
             left_out=[asdict(each) for each in found.left_out],
-            doubts=list(found.doubts),
+            doubts=to_values(found.doubts),
             pages=len(extraction.pages),
             reader=extraction.reader,
         )
@@ -278,7 +279,7 @@ def _said(verdict: Verdict) -> str:
 
 
 def _doubts(held: Held) -> list[str]:
-    return list(json.loads(held.doubts)) if held.doubtful else []
+    return all_said(of_values(json.loads(held.doubts)), "en") if held.doubtful else []
 
 
 async def _read(book: NewBook, run: Run, extractor: Extractor, blobs: BlobStore) -> Extraction:

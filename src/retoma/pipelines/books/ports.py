@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
+from retoma.pipelines.books.remarks import Remark
 from retoma.providers import Extraction, Prompt
 
 T = TypeVar("T")
@@ -52,7 +53,7 @@ class ChapterPlan:
 
     chapters: tuple[Chapter, ...]
     left_out: tuple[LeftOut, ...] = ()
-    doubts: tuple[str, ...] = ()
+    doubts: tuple[Remark, ...] = ()
     """Why a person should look before anything is paid; empty when the list can be trusted."""
     detector: str = ""
     """Which way of looking found them: "navigation", "outline", "headings", "whole"…"""
@@ -95,7 +96,7 @@ class Audit:
     """Ids of critical items that the summary does not mark."""
     invalid_chunks: tuple[tuple[str, tuple[int, ...]], ...] = ()
     """Ids, and chunks named with them that are not theirs."""
-    errors: tuple[str, ...] = ()
+    errors: tuple[Remark, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,13 +2,14 @@
 
 A step follows from its number alone: the first is that the book was sent, the second that its chapters are known, then
 one for each chapter that is saved, and the last that all are. Whoever comes back with the number of the last step that
-they saw misses nothing and hears nothing twice.
+they saw misses nothing and hears nothing twice. A step holds a word and its values, and each listener hears it in their
+own language.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 from retoma.pipelines.books.model import Session
@@ -28,8 +29,16 @@ class Step:
     seq: int | None
     stage: Stage
     percentage: int
-    message: str
-    error: str | None = None
+    word: str
+    """Which sentence says it: "sent", "chapters" or "complete"."""
+    values: Mapping[str, int] = field(default_factory=dict)
+    reason: str | None = None
+    """Why it stands still: a code, with its details where they may be told."""
+
+    @property
+    def error(self) -> str | None:
+        """What went wrong."""
+        return self.reason if self.stage == "error" else None
 
     @property
     def complete(self) -> bool:
@@ -57,29 +66,23 @@ def standing(session: Session, *, content: bool) -> Step:
     if session.state not in ("paused", "failed"):
         return now
     why = session.reason or "stopped"
-    why = why if content else why.partition(":")[0]
     return Step(
         seq=None,
         stage="paused" if session.state == "paused" else "error",
         percentage=now.percentage,
-        message=_WHY.get(why, now.message) if session.state == "paused" else now.message,
-        error=why if session.state == "failed" else None,
+        word=now.word,
+        values=now.values,
+        reason=why if content else why.partition(":")[0],
     )
 
 
 def _step(seq: int, chapters: int) -> Step:
     if seq == _SENT:
-        return Step(seq=seq, stage="initializing", percentage=0, message="Livro recebido; procurando os capítulos.")
+        return Step(seq=seq, stage="initializing", percentage=0, word="sent")
     done = seq - _PLANNED
     if done > chapters:
-        return Step(seq=seq, stage="complete", percentage=100, message="Todos os capítulos estão prontos.")
+        return Step(seq=seq, stage="complete", percentage=100, word="complete")
     percentage = _READ + (_ALL - _READ) * done // max(1, chapters)
     return Step(
-        seq=seq, stage="processing", percentage=percentage, message=f"{done} de {chapters} capítulos prontos e salvos."
+        seq=seq, stage="processing", percentage=percentage, word="chapters", values={"done": done, "n": chapters}
     )
-
-
-_WHY = {
-    "review": "A lista de capítulos espera a conferência de uma pessoa; nada foi cobrado.",
-    "input_missing": "Falta o livro: só os checkpoints foram importados.",
-}

@@ -84,7 +84,7 @@ def attach(id: str, input_sha256: str) -> Query[str]:
 
 
 def planned(
-    id: str, *, detector: str, left_out: Sequence[Any], doubts: Sequence[str], pages: int | None, reader: str | None
+    id: str, *, detector: str, left_out: Sequence[Any], doubts: Sequence[Any], pages: int | None, reader: str | None
 ) -> Query[str]:
     params = {
         "id": id,

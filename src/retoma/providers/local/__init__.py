@@ -1,4 +1,4 @@
-"""Local providers, which need no key and no network: reading, embedding, classifying, summarising.
+"""Local providers, which need no key and no network: reading, embedding, classifying.
 
 Names are imported on first use, so that one part does not load what only another needs.
 """
@@ -17,20 +17,18 @@ if TYPE_CHECKING:
     from retoma.providers.local.errors import DocumentUnreadable
     from retoma.providers.local.extract import LocalExtractor
     from retoma.providers.local.kinds import detect
-    from retoma.providers.local.summarize import LocalSummarizer
 
 # numpy reads this when it is loaded. On a busy machine, BLAS threads that wait for each other make one text take as
 # long as five; and the other cores have workers of their own.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-__all__ = ["DocumentUnreadable", "LocalClassifier", "LocalEmbedder", "LocalExtractor", "LocalSummarizer", "detect"]
+__all__ = ["DocumentUnreadable", "LocalClassifier", "LocalEmbedder", "LocalExtractor", "detect"]
 
 _PLACES = {
     "DocumentUnreadable": "errors",
     "LocalClassifier": "classify",
     "LocalEmbedder": "embed",
     "LocalExtractor": "extract",
-    "LocalSummarizer": "summarize",
     "detect": "kinds",
 }
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 from fastapi import Depends, Path, Request
 
 from retoma.pipelines.books.library import Books
 from retoma.pipelines.books.pipeline import NAME
+from retoma.pipelines.books.voice import Say
 from retoma.web.http.auth import Here, SiteContext, Visit
+from retoma.web.words import language_of, phrase
 
 CONTENT = "content:read"
 
@@ -18,6 +21,16 @@ def library_of(visit: Visit, request: Request) -> Books:
     visit.only(NAME)
     place: SiteContext = request.state.retoma
     return place.room(Books)
+
+
+def language_for(request: Request) -> str:
+    """The language that whoever asks likes best."""
+    return language_of(request.headers.get("accept-language", ""))
+
+
+def speaker(request: Request) -> Say:
+    """Says phrases in that language."""
+    return partial(phrase, language_for(request))
 
 
 async def _library(visit: Here, request: Request) -> Books:

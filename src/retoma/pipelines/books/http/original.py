@@ -8,7 +8,7 @@ from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
 from retoma.pipelines.books.http import schemas as shapes
-from retoma.pipelines.books.http.context import CONTENT, Library, SessionId, library_of
+from retoma.pipelines.books.http.context import CONTENT, Library, SessionId, language_for, library_of
 from retoma.pipelines.books.http.result import result_of
 from retoma.pipelines.books.http.stream import followed
 from retoma.pipelines.books.http.upload import BODY, received
@@ -65,7 +65,7 @@ async def follow_book(
     last_event_id: Annotated[str | None, Header()] = None,
 ) -> Response:
     """The steps of a session, from the first one, as they are taken; they never go back. ``Last-Event-ID`` (or
-    ``after``) says where to go on.
+    ``after``) says where to go on. ``message`` is in the language that ``Accept-Language`` likes best.
     """
     session = await library.get(id)
     seen = requests.event_number(last_event_id, after)
@@ -78,6 +78,9 @@ async def follow_book(
 @router.get("/result/{id}")
 @needs(CONTENT, limited=True, refuses=("pipelines_limited",))
 async def get_book_result(id: SessionId, library: Library, request: Request) -> shapes.BookResult:
-    """What came of a book, at any time: all chapters that are saved, their coverage, and what is wrong."""
+    """What came of a book, at any time: all chapters that are saved, their coverage, and what is wrong, in the language
+    that ``Accept-Language`` likes best.
+    """
     base = request.url.path.rpartition(f"{_API}result/")[0]
-    return result_of(await library.get(id), await library.results(id), f"{base}/api/v1/books/{id}/export")
+    session, results = await library.get(id), await library.results(id)
+    return result_of(session, results, f"{base}/api/v1/books/{id}/export", language_for(request))

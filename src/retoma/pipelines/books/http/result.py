@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from retoma.pipelines.books.contract import Checkpoint
@@ -10,18 +11,22 @@ from retoma.pipelines.books.http import schemas as shapes
 from retoma.pipelines.books.model import Session
 from retoma.pipelines.books.progress import standing
 from retoma.pipelines.books.reading import book_of, reasons
+from retoma.pipelines.books.remarks import all_said
 from retoma.pipelines.books.text.executive import as_text
 from retoma.pipelines.books.text.exports import FORMATS
+from retoma.pipelines.books.voice import message_of
+from retoma.web.words import phrase
 
 _FULL = 100.0
 
 
-def result_of(session: Session, results: Mapping[str, Checkpoint], exports: str) -> shapes.BookResult:
-    """What *results* come to; *exports* is where files are had once all is done."""
+def result_of(session: Session, results: Mapping[str, Checkpoint], exports: str, language: str) -> shapes.BookResult:
+    """What *results* come to, told in *language*; *exports* is where files are had once all is done."""
     step, done = standing(session, content=True), session.state == "done"
-    errors = [f"{number}: {why}" for number, each in results.items() for why in reasons(each)]
+    message = message_of(step, partial(phrase, language))
+    errors = [f"{number}: {why}" for number, each in results.items() for why in all_said(reasons(each), language)]
     if step.error is not None:
-        errors.insert(0, step.error)
+        errors.insert(0, f"{message} ({step.error})")
     report = _coverage(session, results)
     status: Any = {"in_progress": "PROCESSING", "paused": "PAUSED", "failed": "FAIL"}.get(session.state)
     return shapes.BookResult(
@@ -29,7 +34,7 @@ def result_of(session: Session, results: Mapping[str, Checkpoint], exports: str)
         status=status or ("PASS" if report["passed"] else "FAIL"),
         stage=step.stage,
         percentage=step.percentage,
-        message=step.message,
+        message=message,
         errors=errors,
         exported_files={format: f"{exports}/{format}" for format in FORMATS} if done else {},
         coverage_report=report,

@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from retoma.pipelines.books.model import Plan, Session, Standing
+from retoma.pipelines.books.remarks import all_said, of_values
 from retoma.web.api.schemas.requests import Asked, Cursor, Text, Wanted
 from retoma.web.api.schemas.responses import Opened, Schema, Time
 
@@ -68,6 +69,14 @@ class Book(Schema):
     left_out: Opened = None
     doubts: Opened = None
 
+    @classmethod
+    def told(cls, session: Session, *, content: bool, language: str) -> Book:
+        """A session as it goes over the wire, with its doubts in *language*."""
+        shown = cls.of(session, content=content)
+        if content:
+            shown.doubts = all_said(of_values(shown.doubts), language)
+        return shown
+
 
 class BookChapter(Schema):
     """A chapter and what is there of it: done and saved, reusable, or open."""
@@ -96,11 +105,11 @@ class WholeBook(Book):
     chapter_list: list[BookChapter]
 
     @classmethod
-    def seen(cls, session: Session, chapters: list[Standing], *, content: bool) -> WholeBook:
+    def seen(cls, session: Session, chapters: list[Standing], *, content: bool, language: str) -> WholeBook:
         """A session and its chapters as they go over the wire."""
         passed = all(each.passed for each in chapters)
         return cls(
-            **Book.of(session, content=content).model_dump(exclude_unset=True),
+            **Book.told(session, content=content, language=language).model_dump(exclude_unset=True),
             verdict=("PASS" if passed else "FAIL") if session.state == "done" else None,
             resume_at=next((each.number for each in chapters if not each.done), None),
             chapter_list=[BookChapter.of(each) for each in chapters],

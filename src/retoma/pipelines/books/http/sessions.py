@@ -8,12 +8,13 @@ from urllib.parse import quote
 from fastapi import APIRouter, Path, Query, Request, Response
 
 from retoma.pipelines.books.http import schemas as shapes
-from retoma.pipelines.books.http.context import CONTENT, Library, Number, SessionId, library_of
+from retoma.pipelines.books.http.context import CONTENT, Library, Number, SessionId, language_for, library_of
 from retoma.pipelines.books.http.original import sent
 from retoma.pipelines.books.http.upload import BODY, received
 from retoma.pipelines.books.library import Books
 from retoma.pipelines.books.model import Session
 from retoma.pipelines.books.reading import reasons
+from retoma.pipelines.books.remarks import all_said
 from retoma.pipelines.books.review import Edit, edited
 from retoma.pipelines.books.text.exports import FORMATS, SUFFIXES
 from retoma.pipelines.files.refusals import REFUSED
@@ -40,8 +41,9 @@ _EXPORTED: dict[int | str, dict[str, Any]] = {
 }
 
 
-async def _whole(library: Books, visit: Visit, session: Session) -> shapes.WholeBook:
-    return shapes.WholeBook.seen(session, await library.chapters(session.id), content=visit.may(CONTENT))
+async def _whole(library: Books, visit: Visit, request: Request, session: Session) -> shapes.WholeBook:
+    chapters = await library.chapters(session.id)
+    return shapes.WholeBook.seen(session, chapters, content=visit.may(CONTENT), language=language_for(request))
 
 
 # — coming in —
@@ -72,14 +74,16 @@ async def list_books(
     shown = found[: wanted.limit]
     following = cursor_of(shown[-1].number) if len(found) > wanted.limit else None
     point_to_next(request, response, following)
-    return shapes.Books(books=[shapes.Book.of(each, content=visit.may(CONTENT)) for each in shown], next=following)
+    content, language = visit.may(CONTENT), language_for(request)
+    told = [shapes.Book.told(each, content=content, language=language) for each in shown]
+    return shapes.Books(books=told, next=following)
 
 
 @router.get("/{id}")
 @needs("read", limited=True, refuses=("pipelines_limited",))
-async def get_book(id: SessionId, library: Library, visit: Here) -> shapes.WholeBook:
+async def get_book(id: SessionId, library: Library, visit: Here, request: Request) -> shapes.WholeBook:
     """A book: what is done, saved and reusable, where the work goes on, and PASS or FAIL."""
-    return await _whole(library, visit, await library.get(id))
+    return await _whole(library, visit, request, await library.get(id))
 
 
 @router.get("/{id}/plan")
@@ -101,13 +105,15 @@ async def list_book_feedback(id: SessionId, library: Library, visit: Here) -> sh
 
 @router.get("/{id}/chapters/{number:path}")
 @needs(CONTENT, limited=True, refuses=("pipelines_limited",))
-async def get_book_chapter(id: SessionId, number: Number, library: Library) -> shapes.ChapterResult:
-    """What was made of one chapter: its checkpoint, and whether it passed."""
+async def get_book_chapter(id: SessionId, number: Number, library: Library, request: Request) -> shapes.ChapterResult:
+    """What was made of one chapter: its checkpoint, and whether it passed; else why not, in the language that
+    ``Accept-Language`` likes best.
+    """
     made = await library.result(id, number)
     return shapes.ChapterResult(
         number=number,
         verdict="PASS" if made.passed else "FAIL",
-        reasons=list(reasons(made)),
+        reasons=all_said(reasons(made), language_for(request)),
         checkpoint=made.model_dump(mode="json"),
     )
 
@@ -128,19 +134,21 @@ async def export_book(id: SessionId, format: Annotated[Format, Path()], library:
 
 @router.post("/{id}/plan")
 @needs("operate", limited=True, once=False, refuses=("pipelines_limited", "conflict"))
-async def edit_book_plan(id: SessionId, body: shapes.ChapterEdits, library: Library, visit: Here) -> shapes.WholeBook:
+async def edit_book_plan(
+    id: SessionId, body: shapes.ChapterEdits, library: Library, visit: Here, request: Request
+) -> shapes.WholeBook:
     """Merge, split, rename or leave out chapters of a book that stands still and of which none is done. ``approve``
     goes on with it.
     """
     changes = [Edit(**each.model_dump()) for each in body.edits]
     await recorded(visit, lambda record: library.edit(id, lambda plan: edited(plan, changes), also=record))
-    return await _whole(library, visit, await library.get(id))
+    return await _whole(library, visit, request, await library.get(id))
 
 
 async def _going_on(visit: Visit, request: Request, library: Books, session: Session) -> shapes.WholeBook:
     if session.job_id is not None:
         await submitted(request, "job", [session.job_id])
-    return await _whole(library, visit, session)
+    return await _whole(library, visit, request, session)
 
 
 @router.post("/{id}/resume", status_code=202)
@@ -180,10 +188,10 @@ async def approve_book(
 @router.post("/{id}/pause")
 @needs("operate", limited=True, once=False, refuses=("pipelines_limited",))
 async def pause_book(
-    id: SessionId, library: Library, visit: Here, _: requests.Nothing | None = None
+    id: SessionId, library: Library, visit: Here, request: Request, _: requests.Nothing | None = None
 ) -> shapes.WholeBook:
     """Stop the work after the step it is in. What is saved stays, and ``resume`` goes on."""
-    return await _whole(library, visit, await recorded(visit, lambda record: library.pause(id, also=record)))
+    return await _whole(library, visit, request, await recorded(visit, lambda record: library.pause(id, also=record)))
 
 
 @router.post("/{id}/feedback", status_code=201)

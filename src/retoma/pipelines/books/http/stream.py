@@ -1,7 +1,7 @@
 """The steps of a session as they are taken. It only watches: who goes away stops nothing, and any number may listen.
 
 All who follow a session in this process share each look at it. A step follows from its number, so everybody hears the
-same, whenever they come and however often.
+same, each in their own language, whenever they come and however often.
 """
 
 from __future__ import annotations
@@ -15,9 +15,11 @@ from typing import Any
 from starlette.requests import Request
 
 from retoma.app.retoma import Retoma
+from retoma.pipelines.books.http.context import speaker
 from retoma.pipelines.books.library import Books
 from retoma.pipelines.books.model import Session
 from retoma.pipelines.books.progress import Step, standing, steps
+from retoma.pipelines.books.voice import Say, message_of
 from retoma.web.http.auth import SiteContext, pass_of
 from retoma.web.http.request_deadline import bounded
 from retoma.web.http.stream import EVERY, HEARTBEAT, LOOKED_AFTER, EventHub, greeted
@@ -52,13 +54,13 @@ class Board:
             self._looks.pop(id)[1].exception()  # somebody heard of it, or nobody is left who would
 
 
-def said(id: str, step: Step) -> dict[str, Any]:
-    """A step in the words that its users have always had."""
+def said(id: str, step: Step, say: Say) -> dict[str, Any]:
+    """A step under the names that its users have always had, with its message in the language of *say*."""
     return {
         "session_id": id,
         "stage": step.stage,
         "percentage": step.percentage,
-        "message": step.message,
+        "message": message_of(step, say),
         "complete": step.complete,
         "error": step.error,
     }
@@ -72,15 +74,15 @@ def followed(request: Request, id: str, after: int, *, content: bool) -> AsyncIt
 async def _pieces(request: Request, id: str, after: int, *, content: bool) -> AsyncIterator[bytes]:
     place: SiteContext = request.state.retoma
     newsroom: EventHub = request.state.newsroom
-    board, opened_by = place.room(Board), pass_of(request.state.visit)
+    board, opened_by, say = place.room(Board), pass_of(request.state.visit), speaker(request)
     told_at = looked_at = time.monotonic()
     while True:
         session = await board.now(id)
         for step in steps(session, after):
             after, told_at = step.seq or after, time.monotonic()
-            yield WIRE.text(News(None, step.seq, said(id, step)))
+            yield WIRE.text(News(None, step.seq, said(id, step, say)))
         if session.state in ("paused", "failed"):
-            yield WIRE.text(News(None, None, said(id, standing(session, content=content))))
+            yield WIRE.text(News(None, None, said(id, standing(session, content=content), say)))
         if session.state != "in_progress":
             return
         if await newsroom.pause(EVERY):

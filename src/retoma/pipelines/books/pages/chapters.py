@@ -12,8 +12,11 @@ from retoma.errors import NotFound
 from retoma.pipelines.books.library import Books
 from retoma.pipelines.books.model import FEEDBACK, Standing, StoredChapter
 from retoma.pipelines.books.pages import view
-from retoma.pipelines.books.pages.context import Id, Library, Number, Told, place_of, speaker
+from retoma.pipelines.books.pages.context import Id, Library, Number, Told, place_of
+from retoma.pipelines.books.reading import reasons, summary_of
+from retoma.pipelines.books.remarks import all_said
 from retoma.web.http.auth import needs
+from retoma.web.pages.languages import language_for
 from retoma.web.pages.render import page
 from retoma.web.pages.route import PageRoute
 
@@ -29,15 +32,14 @@ async def show_chapter(id: Id, number: Number, library: Library, request: Reques
     made = (await library.results(id)).get(number)
     before, after = _beside(chapters, standing)
     text = await _text(library, id, number)
-    say = speaker(request)
     return page(
         request,
         "books/chapter.html",
         session=session,
         chapter=standing,
         made=made,
-        summary=None if made is None else view.summary_of(made),
-        reasons=[] if made is None or made.passed else view.reasons_of(made, say),
+        summary=None if made is None else summary_of(made),
+        reasons=[] if made is None else all_said(reasons(made), language_for(request)),
         unread=[] if made is None else view.spans_of(made, len(text.content)),
         before=before,
         after=after,
@@ -55,7 +57,7 @@ async def show_text(id: Id, number: Number, library: Library, request: Request) 
     session, chapters = await library.get(id), await library.chapters(id)
     standing = _one(chapters, number)
     made = (await library.results(id)).get(number)
-    quoted = [] if made is None else [each.text for each in view.summary_of(made).quotations]
+    quoted = [] if made is None else [each.text for each in summary_of(made).quotations]
     return page(
         request,
         "books/text.html",

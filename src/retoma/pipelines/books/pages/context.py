@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Literal
 from urllib.parse import quote
@@ -12,6 +11,7 @@ from starlette.responses import RedirectResponse
 
 from retoma.pipelines.books.library import Books
 from retoma.pipelines.books.pipeline import NAME
+from retoma.pipelines.books.voice import Say
 from retoma.web.http.auth import Here, SiteContext
 from retoma.web.pages.languages import base_of, language_for
 from retoma.web.words import phrase
@@ -19,7 +19,6 @@ from retoma.web.words import phrase
 ROOT = "/books"
 CONTENT = "content:read"
 
-Say = Callable[..., str]
 Told = Annotated[Literal["", "begun", "found", "resumed", "paused", "approved", "edited", "thanked"], Query()]
 """What was just done, for the page that follows it."""
 Id = Annotated[str, Path(min_length=1, max_length=200)]

@@ -13,11 +13,12 @@ from retoma.pipelines.books.library import Books
 from retoma.pipelines.books.pages import view
 from retoma.pipelines.books.pages.context import Id, Library, Told, back, place_of, speaker
 from retoma.pipelines.books.ports import Chapter, ChapterPlan
+from retoma.pipelines.books.remarks import all_said
 from retoma.pipelines.books.text import edits
 from retoma.web.http.audit import Recording, recorded
 from retoma.web.http.auth import Here, needs
 from retoma.web.pages.forms import fields_of
-from retoma.web.pages.languages import base_of
+from retoma.web.pages.languages import base_of, language_for
 from retoma.web.pages.render import page
 from retoma.web.pages.route import PageRoute
 
@@ -130,7 +131,7 @@ async def _shown(library: Books, request: Request, id: str, *, told: str = "", w
         request,
         "books/review.html",
         session=session,
-        doubts=plan.doubts,
+        doubts=all_said(plan.doubts, language_for(request)),
         left_out=plan.left_out,
         chapters=[
             Proposed(

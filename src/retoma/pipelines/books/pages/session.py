@@ -7,16 +7,21 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query, Request, Response
 
 from retoma.errors import ConfigurationError
+from retoma.pipelines.books import voice
 from retoma.pipelines.books.library import Books
 from retoma.pipelines.books.model import FEEDBACK, Feedback, Session
 from retoma.pipelines.books.pages import view
-from retoma.pipelines.books.pages.context import CONTENT, Id, Library, Say, Told, back, place_of, speaker
+from retoma.pipelines.books.pages.context import CONTENT, Id, Library, Told, back, place_of, speaker
 from retoma.pipelines.books.pages.source import source_answer
+from retoma.pipelines.books.reading import reasons
+from retoma.pipelines.books.remarks import all_said
+from retoma.pipelines.books.voice import Say
 from retoma.web.http.audit import Recording, recorded
 from retoma.web.http.auth import Here, Visit, needs
 from retoma.web.http.errors import Refusal
 from retoma.web.http.quotas import quotas_of, submitted
 from retoma.web.pages.forms import fields_of
+from retoma.web.pages.languages import language_for
 from retoma.web.pages.render import page, region_of
 from retoma.web.pages.route import PageRoute
 
@@ -54,21 +59,21 @@ async def show_book(
         lengths=view.LENGTHS,
         formats=FORMATS,
         kinds=FEEDBACK,
-        why=view.why(session, say),
+        why=voice.why(session, say),
         detectors=view.detectors_of(session, say),
         place=place_of,
-        **_looks(say),
+        **_looks(say, language_for(request)),
         **values,
     )
 
 
-def _looks(say: Say) -> dict[str, Any]:
+def _looks(say: Say, language: str) -> dict[str, Any]:
     """What the template asks about single chapters."""
     return {
         "state_of": view.state_of,
         "cells_of": view.cells_of,
         "told_as": lambda kind, word: view.told_as(kind, word, say),
-        "reasons_of": lambda made: view.reasons_of(made, say),
+        "reasons_of": lambda made: all_said(reasons(made), language),
     }
 
 

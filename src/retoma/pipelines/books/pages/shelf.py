@@ -9,6 +9,7 @@ from fastapi import APIRouter, Query, Request, Response
 from starlette.responses import RedirectResponse
 
 from retoma.errors import RetomaError
+from retoma.pipelines.books import voice
 from retoma.pipelines.books.library import Books
 from retoma.pipelines.books.model import Started
 from retoma.pipelines.books.pages import view
@@ -135,5 +136,6 @@ async def _shown(library: Books, request: Request, *, before: int | None = None,
         largest=LARGEST,
         kinds=KINDS,
         place=place_of,
-        why=lambda session: view.why(session, say),
+        why=lambda session: voice.why(session, say),
+        verdict=view.verdict_of,
     )

@@ -1,4 +1,4 @@
-"""How a session reads on its page: what is done, where it goes on, why a chapter did not pass, what it is made from."""
+"""How a session reads on its page: what is done, where it goes on, what it is made from."""
 
 from __future__ import annotations
 
@@ -9,24 +9,15 @@ from dataclasses import dataclass
 
 from retoma.pipelines.books.contract import Checkpoint
 from retoma.pipelines.books.model import Session, Standing
-from retoma.pipelines.books.pages.context import Say
-from retoma.pipelines.books.ports import LeftOut, Quotation, Summary
+from retoma.pipelines.books.ports import LeftOut
+from retoma.pipelines.books.reading import summary_of
 from retoma.pipelines.books.text.executive import Entry, executive
+from retoma.pipelines.books.voice import Say
 from retoma.web.words import phrases
 
 LENGTHS = ("short", "medium", "long")
-_NAMED = 5
 _CELLS = 60
 _MAP = 1000
-
-
-def why(session: Session, say: Say) -> str | None:
-    """Why a session stands still, in the language of the page; None when it does not."""
-    if session.reason is None:
-        return None
-    code = session.reason.partition(":")[0].strip()
-    key = f"books.why.{code}"
-    return say(key if key in phrases("en") else f"books.why.{session.state}")
 
 
 def told_as(kind: str, word: str, say: Say) -> str:
@@ -152,51 +143,12 @@ def made_from(session: Session, chapters: Sequence[Standing]) -> MadeFrom:
 # — what it says —
 
 
-def summary_of(made: Checkpoint) -> Summary:
-    """The summary of a checkpoint; a sentence that stands for missing examples is no example."""
-    said, ours = made.chapter_summary, made.retoma
-    quotations = (
-        tuple(Quotation(text=each) for each in said.citacoes)
-        if ours is None
-        else tuple(Quotation(text=each.text, page=each.page) for each in ours.quotations)
-    )
-    shortfalls = {} if ours is None else {str(name): text for name, text in ours.shortfalls.items()}
-    return Summary(
-        text=said.resumo,
-        key_points=tuple(said.pontos_chave),
-        quotations=quotations,
-        examples=() if "exemplos" in shortfalls and len(said.exemplos) == 1 else tuple(said.exemplos),
-        shortfalls=shortfalls,
-    )
-
-
 def entries_of(results: dict[str, Checkpoint], length: str) -> tuple[Entry, ...]:
     """The whole book from its chapters: a sentence each, or a page; the long one is the summaries themselves."""
     chapters = [(number, made.chapter_summary.titulo, summary_of(made)) for number, made in results.items()]
     if length == "long":
         return tuple(Entry(number=number, title=title, points=(summary.text,)) for number, title, summary in chapters)
     return executive(chapters, words=0) if length == "short" else executive(chapters)
-
-
-def reasons_of(made: Checkpoint, say: Say) -> list[str]:
-    """Why a chapter did not pass, in the language of the page."""
-    coverage, ours = made.coverage_report, made.retoma
-    found = []
-    if unread := coverage.total_chunks - coverage.processed_chunks:
-        found.append(say("books.fault.chunks", n=unread, total=coverage.total_chunks))
-    if ours is not None and ours.read_sentences < ours.sentences:
-        found.append(say("books.fault.sentences", n=ours.sentences - ours.read_sentences, total=ours.sentences))
-    texts = {} if ours is None else {each.id: each.text for each in ours.items}
-    if missing := coverage.recall_set.missing_critical_item_ids:
-        named = "; ".join(texts.get(each, each) for each in missing[:_NAMED])
-        found.append(say("books.fault.critical", n=len(missing), items=named))
-    audit = coverage.audit_result
-    if audit.invalid_chunks:
-        named = ", ".join(each.item_id for each in audit.invalid_chunks[:_NAMED])
-        found.append(say("books.fault.traces", n=len(audit.invalid_chunks), items=named))
-    if not found and not made.passed:
-        found.append(say("books.fault.audit"))
-    return found
 
 
 def spans_of(made: Checkpoint, length: int) -> list[tuple[float, float]]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from retoma.pipelines.books.ports import Audit, Chapter, RecallItem, Summary
+from retoma.pipelines.books.remarks import Remark, remark
 from retoma.pipelines.books.text import markers
 from retoma.pipelines.books.text.sentences import flat, page_at
 
@@ -31,25 +32,25 @@ def audit(
     known = {item.id: item for item in items}
     missing = markers.missing(marked, items)
     wrong: dict[str, tuple[int, ...]] = {}
-    errors = [f"Critical item {id} has no mark." for id in missing]
+    errors = [remark("item_unmarked", item=id) for id in missing]
     for marker in markers.read(marked):
         item = known.get(marker.id)
         if item is None:
-            errors.append(f"Mark {marker.id} names no item of this chapter.")
+            errors.append(remark("mark_unknown", item=marker.id))
         elif foreign := tuple(chunk for chunk in marker.chunks if chunk not in item.chunks):
             wrong[item.id] = foreign
-            errors.append(f"Mark {item.id} names chunks that are not its own: {', '.join(map(str, foreign))}.")
+            errors.append(remark("mark_foreign", item=item.id, chunks=", ".join(map(str, foreign))))
         elif not marker.chunks:
             wrong[item.id] = ()
-            errors.append(f"Mark {item.id} names no chunk.")
+            errors.append(remark("mark_bare", item=item.id))
         elif not markers.speaks_of(marker.said, item):
-            errors.append(f"What mark {item.id} stands at does not speak of it.")
+            errors.append(remark("mark_off", item=item.id))
     if markers.unmarked(marked) != summary.text:
-        errors.append("The summary is not the text that was marked.")
+        errors.append(remark("text_changed"))
     errors += _counts(summary)
     errors += _quotations(chapter, summary)
     if regenerations > MOST_REGENERATIONS or addendums > MOST_ADDENDUMS:
-        errors.append(f"{regenerations} regenerations and {addendums} addendums are more than 5 and 2.")
+        errors.append(remark("tries", regenerations=regenerations, addendums=addendums))
     return Audit(
         passed=not errors,
         regenerations=regenerations,
@@ -71,29 +72,32 @@ def covered(items: Sequence[RecallItem], marked: str) -> tuple[RecallItem, ...]:
     return tuple(replace(item, covered=said.get(item.id, False)) for item in items)
 
 
-def _counts(summary: Summary) -> Iterator[str]:
-    for field, name, count, (least, most) in (
+def _counts(summary: Summary) -> Iterator[Remark]:
+    for field, code, count, (least, most) in (
         ("resumo", "words", len(summary.text.split()), WORDS),
-        ("pontos_chave", "key points", len(summary.key_points), KEY_POINTS),
+        ("pontos_chave", "key_points", len(summary.key_points), KEY_POINTS),
         ("citacoes", "quotations", len(summary.quotations), QUOTATIONS),
         ("exemplos", "examples", len(summary.examples), EXAMPLES),
     ):
         if count > most or (count < least and not summary.shortfalls.get(field)):
-            yield f"There are {count} {name}, and not {least} to {most}."
+            yield remark(code, n=count, least=least, most=most)
     texts = (*summary.key_points, *summary.examples, *(each.text for each in summary.quotations))
     if not summary.text.strip() or not all(each.strip() for each in texts):
-        yield "Something in the summary is empty."
+        yield remark("empty")
     if len(set(summary.key_points)) < len(summary.key_points):
-        yield "A key point is said twice."
+        yield remark("point_twice")
 
 
-def _quotations(chapter: Chapter, summary: Summary) -> Iterator[str]:
+def _quotations(chapter: Chapter, summary: Summary) -> Iterator[Remark]:
     source = flat(chapter.text)
     for quotation in summary.quotations:
         if not quotation.text.strip() or flat(quotation.text) not in source:
-            yield f"A quotation does not stand in the chapter: {quotation.text[:60]}"
+            yield remark("quotation_absent", text=quotation.text[:60])
         elif quotation.page not in pages_of(chapter, quotation.text):
-            yield f"A quotation does not stand on page {quotation.page}: {quotation.text[:60]}"
+            if quotation.page is None:
+                yield remark("quotation_pageless", text=quotation.text[:60])
+            else:
+                yield remark("quotation_page", page=quotation.page, text=quotation.text[:60])
 
 
 def pages_of(chapter: Chapter, text: str) -> set[int | None]:

@@ -20,6 +20,7 @@ Found = Sequence[tuple[int, Heading]]
 _LEAST_BODY = 60
 _EVEN, _EVEN_FROM = 0.25, 8
 _SHOUTED, _TITLED = 80, 60
+_BROKEN_TITLE = 170
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,7 @@ def by_outline(lines: Lines, outline: Sequence[tuple[str, int]], detector: str) 
         if line.text.strip():
             said.setdefault((line.page, plain(line.text)), []).append(place)
     pages = [line.page for line in lines.all]
+    broken = _broken(lines)
     cuts: list[Cut] = []
     parts = 0
     for title, page in outline:
@@ -51,6 +53,8 @@ def by_outline(lines: Lines, outline: Sequence[tuple[str, int]], detector: str) 
         places = _places(said, page, title, told)
         at = next((each for each in places if each >= start), None)
         body = None if at is None else at + 1
+        if at is None:
+            at, body = next((each for each in broken.get((page, plain(title)), ()) if each[0] >= start), (None, None))
         if at is None:
             first = bisect_left(pages, page, start)
             at = body = first if first < len(pages) else None
@@ -63,6 +67,19 @@ def by_outline(lines: Lines, outline: Sequence[tuple[str, int]], detector: str) 
             cut = replace(with_title(lines, at, told), number=told.number)
         cuts.append(replace(cut, kind=kind))
     return Seen(detector, tuple(cuts), parts=parts * 2 > len(cuts))
+
+
+def _broken(lines: Lines) -> dict[tuple[int, str], list[tuple[int, int]]]:
+    """Two and three lines in a row of one page, as titles that are broken over them: where they begin and end."""
+    found: dict[tuple[int, str], list[tuple[int, int]]] = {}
+    filled = [(place, line) for place, line in enumerate(lines.all) if line.text.strip()]
+    for count in (2, 3):
+        for first in range(len(filled) - count + 1):
+            group = filled[first : first + count]
+            if group[0][1].page == group[-1][1].page and sum(len(line.text) for _, line in group) <= _BROKEN_TITLE:
+                key = (group[0][1].page, plain(" ".join(line.text for _, line in group)))
+                found.setdefault(key, []).append((group[0][0], group[-1][0] + 1))
+    return found
 
 
 def _places(said: dict[tuple[int, str], list[int]], page: int, title: str, told: Heading | None) -> list[int]:

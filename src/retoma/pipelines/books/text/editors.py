@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from retoma.pipelines.books.ports import Ask, Chapter, ChapterPlan, Digest, Quotation, RecallItem, Summary
+from retoma.pipelines.books.remarks import all_said
 from retoma.pipelines.books.text import audit, chunks, plan, prompts
 from retoma.pipelines.books.text.markers import missing, unmarked
 from retoma.pipelines.books.text.prompts import Addendum, Draft, Reading
@@ -108,7 +109,7 @@ class ModelEditor:
             found = digest(source, written, read, regenerations=again)
             if found.passed:
                 return found
-            errors = found.audit.errors
+            errors = all_said(found.audit.errors, "en")  # the language of every prompt
         assert written is not None
         assert found is not None
         for added in range(1, audit.MOST_ADDENDUMS + 1):

@@ -31,6 +31,8 @@ WHOLE_WITHOUT_DOUBT = 3_000
 _LEAST = {"outline": 2, "navigation": 2, "styled": 2, "named": 2, "markdown": 2}
 _LEAST_NUMERALS = 3
 _MORE = 1.5
+_LESS = 0.05
+"""By how much the largest chapter must shrink before a way of looking that is trusted less is believed."""
 _COUNTED = 0.9
 _LONG_CHAPTER, _SHORT_CHAPTER = 8_000, 300
 
@@ -89,7 +91,7 @@ def _looks(ground: Ground, found: Found, document: Extraction | None) -> Iterato
 def _better(one: Layout, best: Layout) -> bool:
     """Whether *one*, seen by a way that is trusted less, is still the better list."""
     if not (one.trusted and best.trusted):
-        return one.trusted or (not best.trusted and one.share < best.share)
+        return one.trusted or (not best.trusted and one.share < best.share - _LESS)
     if one.counted < _COUNTED or len(one.chapters) < _MORE * len(best.chapters):
         return False
     if best.seen.parts or (one.seen.detector == "named" and not one.seen.parts):

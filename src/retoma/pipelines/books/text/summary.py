@@ -20,11 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retoma.pipelines.books.ports import Chapter, Digest, Quotation, RecallItem, Summary
-from retoma.pipelines.books.text import audit, coverage, markers, recall
+from retoma.pipelines.books.text import audit, coverage, markers, rank, recall
 from retoma.pipelines.books.text.chunks import Chunk, cut
 from retoma.pipelines.books.text.language import language_of
 from retoma.pipelines.books.text.sentences import Sentence, page_at, sentences_of
-from retoma.providers.local import rank
 from retoma.providers.local.encoder import Encoder, Matrix, best_encoder
 
 AIM = 400

@@ -21,6 +21,7 @@ from retoma.providers import Extraction, Page
 from retoma.providers.local import limits, markup
 from retoma.providers.local.errors import DocumentDamaged, DocumentEncrypted
 from retoma.providers.local.outlines import Heading, chapters
+from retoma.providers.local.readers import typography
 from retoma.providers.local.readers.forms import fields_of, with_fields
 from retoma.providers.local.trail import Trail
 
@@ -126,12 +127,17 @@ def _read(file: Path, source: Path | bytes, trail: Trail, reader: str) -> Extrac
     trail.at(reader)
     with opened(file, source) as pdf:
         markup.check_pages(file.name, len(pdf))
-        pages = []
+        outline = _outline(pdf)
+        pages: list[Page] = []
+        lines: list[typography.SetLine] = []
         for number in range(1, len(pdf) + 1):
             trail.at(reader, number)
-            pages.append(_page(file, pdf, number))
+            page, set_lines = _page(file, pdf, number, letters=not outline)
+            pages.append(page)
+            lines += set_lines
         markup.check_size(file.name, pages)
-        return Extraction(pages=tuple(pages), outline=_outline(pdf), reader=reader)
+        headings = typography.headings_of(lines)
+        return Extraction(pages=tuple(pages), outline=outline, headings=headings, reader=reader)
 
 
 @contextmanager
@@ -160,21 +166,28 @@ def opened_or_repaired(file: Path, trail: Trail) -> Iterator[pypdfium2.PdfDocume
         yield pdf
 
 
-def _page(file: Path, pdf: pypdfium2.PdfDocument, number: int) -> Page:
+def _page(
+    file: Path, pdf: pypdfium2.PdfDocument, number: int, *, letters: bool
+) -> tuple[Page, list[typography.SetLine]]:
+    """The page, and how its lines are set when *letters* are asked for."""
+    lines: list[typography.SetLine] = []
     try:
         page = pdf[number - 1]
         try:
             text_page = page.get_textpage()
-            text = text_page.get_text_range().replace(_SOFT_HYPHEN, "")
-            text_page.close()
+            found = text_page.get_text_range()
+            text = found.replace(_SOFT_HYPHEN, "")
             if len(_GLYPHS.findall(text)) * 2 > len("".join(text.split())):
                 text = ""  # glyphs without a meaning: the font does not say which letters they are
+            if text and letters:
+                lines = typography.lines_of(text_page, found, number)
+            text_page.close()
             scan = not text.strip() and _shows(page)
         finally:
             page.close()
     except pypdfium2.PdfiumError as error:
         raise _damaged(file, error, page=number) from error
-    return Page(number=number, text=markup.clean(text), source="scan" if scan else "text")
+    return Page(number=number, text=markup.clean(text), source="scan" if scan else "text"), lines
 
 
 def _shows(page: pypdfium2.PdfPage) -> bool:
