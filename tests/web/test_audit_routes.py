@@ -356,6 +356,16 @@ REQUESTS: dict[str, Callable[[Stage], Asked]] = {
     "POST /api/system/recover-quote/{id}": lambda s: (f"/api/system/recover-quote/{s.stuck_quote()}", {}),
     "POST /api/system/resume-batch/{id}": lambda s: (f"/api/system/resume-batch/{s.quote_batch()}", {}),
     "POST /api/system/cleanup-old": lambda _: ("/api/system/cleanup-old", {}),
+    "POST /api/quotes": lambda s: ("/api/quotes", form(inputText=f"Mesa {s.number()}")),
+    "POST /api/quotes/{id}/cancel": lambda s: (f"/api/quotes/{s.quote()}/cancel", {}),
+    "POST /api/quotes/{id}/requote": lambda s: (f"/api/quotes/{s.quote(FAILED)}/requote", {}),
+    "POST /api/batch-quotes/text": lambda s: ("/api/batch-quotes/text", body(inputText=f"Mesa {s.number()}; Cadeira")),
+    "POST /api/batch-quotes/file": lambda s: (
+        "/api/batch-quotes/file",
+        {"files": {"file": ("l.csv", f"descricao\nMesa {s.number()}\n".encode())}},
+    ),
+    "POST /api/batch-quotes/{id}/resume": lambda s: (f"/api/batch-quotes/{s.list(paused=True)}/resume", {}),
+    "POST /api/batch-quotes/{id}/cancel": lambda s: (f"/api/batch-quotes/{s.list()}/cancel", {}),
 }  # fmt: skip
 """How each is asked so that it does something. Those of the classifier have two addresses, and are asked at both."""
 

@@ -151,6 +151,7 @@ def page(
     since: datetime | None = None,
     until: datetime | None = None,
     before: int | None = None,
+    offset: int = 0,
     limit: int = 50,
     whole: bool = False,
 ) -> Query[Quote]:
@@ -166,6 +167,7 @@ def page(
         "since": since,
         "until": until,
         "before": before,
+        "offset": offset,
         "limit": limit,
         "whole": whole,
     }
