@@ -21,6 +21,7 @@ from market import Bill, a_market
 from retoma.pipelines import QUOTES
 from retoma.pipelines.quotes.lists import MOST_BYTES
 from retoma.pipelines.quotes.ports import Market
+from retoma.web.words.sentences import in_portuguese
 
 from .conftest import House, Open, code
 
@@ -143,6 +144,8 @@ def test_bad_input_is_refused_with_its_code_and_nothing_is_begun_or_lost(
     assert kept(psql) == before
     assert code(portuguese) == (status, word)
     assert portuguese.json()["detail"] != refused.json()["detail"], "it is said in the language of the caller"
+    for english, told in zip(faults, portuguese.json()["errors"], strict=True):
+        assert told["detail"] == in_portuguese(english["detail"]), "and exactly"
 
 
 @pytest.mark.parametrize(
