@@ -133,7 +133,7 @@ async def list_batch_quotes(
     return shapes.BatchQuotes(batches=shown, next=following)
 
 
-@router.get("/{id}")
+@router.get("/{id:int}")
 @needs("read", limited=True, refuses=LIMITED)
 async def get_batch_quotes(id: Number, library: Library, visit: Here) -> shapes.BatchWhole:
     """A batch as it stands, with the rows of its list that were not taken and why."""
