@@ -48,14 +48,8 @@ def before_call(_context: Any, case: Any, _kwargs: Any) -> None:
         case.path_parameters["id"] = OPEN_BATCH
     if path in BOOKS:
         case.body = {"file": READABLE + uuid.uuid4().hex}
-    if path in ITEMS and isinstance(case.body, dict):
-        # Every field of a form is text, of which the description says no more; one item of a list must be short.
-        form = case.media_type == "multipart/form-data"
-        case.body = (
-            {"inputText": "Mesa"} if form else {**case.body, "inputText": f"Mesa;{case.body['inputText']}"[:900]}
-        )
-    if path == "/api/batch-quotes/file":
-        case.body = {"file": f"descricao\nMesa {uuid.uuid4().hex}\n"}
+    if path.startswith(("/api/quotes", "/api/batch-quotes")) and isinstance(case.body, dict):
+        case.body = items_of(path, case.body, form=case.media_type == "multipart/form-data")
     if isinstance(case.body, dict):
         make_true(case.body)
 
@@ -65,6 +59,15 @@ def after_call(_context: Any, case: Any, response: Any) -> None:
     # Where several documents are looked at is no address of one: 'status' would be taken for an id.
     if case.operation.path == "/documents" and "/status?" in response.headers.get("location", [""])[0]:
         del response.headers["location"]
+
+
+def items_of(path: str, body: dict[str, Any], *, form: bool) -> dict[str, Any]:
+    """Every field of a form is text, of which the description says no more; an item of a list must be short."""
+    if path == "/api/batch-quotes/file":
+        return {"file": f"descricao\nMesa {uuid.uuid4().hex}\n"}
+    if path not in ITEMS:
+        return body
+    return {"inputText": "Mesa"} if form else {**body, "inputText": f"Mesa;{body['inputText']}"[:900]}
 
 
 def make_true(body: dict[str, Any]) -> None:

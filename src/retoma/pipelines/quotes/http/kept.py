@@ -9,10 +9,11 @@ from fastapi import Response
 from starlette.responses import StreamingResponse
 
 from retoma.errors import NotFound
+from retoma.pipelines.quotes.images import ENDINGS
 from retoma.providers import BlobStore
 from retoma.web.http.auth import Visit
 
-_ENDINGS = {"text/html": "html", "application/json": "json", "image/png": "png"}
+_ENDINGS = {"text/html": "html", "application/json": "json", **ENDINGS}
 # The pages of strangers run nothing and load nothing: they are saved, not shown.
 _CLOSED = "default-src 'none'; frame-ancestors 'none'; sandbox"
 

@@ -1,4 +1,4 @@
-"""The evidence of a price as it was kept: the page or answer itself, and its picture."""
+"""Evidence as it was kept: the page or answer of a price itself and its picture, and the photograph of the item."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from retoma.web.api.schemas.requests import Id
 from retoma.web.http.auth import Here, Visit, needs
 from retoma.web.pages.route import PageRoute
 
-router = APIRouter(prefix="/itens/{id}/fontes/{source}", route_class=PageRoute)
+router = APIRouter(prefix="/itens/{id}", route_class=PageRoute)
 
 Part = Annotated[Id, Path()]
 
 
-@router.get("/evidencia")
+@router.get("/fontes/{source}/evidencia")
 @needs(CONTENT, limited=True)
 async def show_evidence(id: Number, source: Part, library: Library, visit: Here) -> Response:
     """What was read, byte for byte: its SHA-256 is that of the report."""
@@ -28,12 +28,23 @@ async def show_evidence(id: Number, source: Part, library: Library, visit: Here)
     return await sent(visit, found.evidence_blob, kind, f"fonte-{source}", inline=False)
 
 
-@router.get("/captura")
+@router.get("/fontes/{source}/captura")
 @needs(CONTENT, limited=True)
 async def show_screenshot(id: Number, source: Part, library: Library, visit: Here) -> Response:
     """The picture of the page."""
     found = await _source(library, visit, id, source)
     return await sent(visit, found.screenshot_file_id, "image/png", f"fonte-{source}", inline=True)
+
+
+@router.get("/imagem")
+@needs(CONTENT, limited=True)
+async def show_image(id: Number, library: Library, visit: Here) -> Response:
+    """The photograph of the item, byte for byte as it was sent."""
+    visit.may(CONTENT)  # so that the audit has it
+    image = (await library.quote(id)).image
+    if image is None:
+        raise NotFound(f"Quote {id} has no image.")
+    return await sent(visit, image.blob, image.kind, f"item-{id}", inline=True)
 
 
 async def _source(library: Library, visit: Visit, id: int, source: int) -> Source:

@@ -81,7 +81,8 @@ returning quote.id;
 
 -- name: page
 select quote.id, quote.job_id, quote.project_id, quote.config_version_id, quote.status, quote.input_type,
-       quote.input_text, quote.codigo_item, quote.local, quote.pesquisador, quote.unit, quote.quantity,
+       quote.input_text, quote.input_blob, quote.input_sha256, quote.input_kind, quote.codigo_item, quote.local,
+       quote.pesquisador, quote.unit, quote.quantity,
        case when %(whole)s::boolean then quote.claude_payload_json end as claude_payload_json,
        quote.search_query_final,
        case when %(whole)s::boolean then quote.google_shopping_response_json end as google_shopping_response_json,
