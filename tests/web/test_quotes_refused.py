@@ -17,19 +17,23 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "pipelines" / "quotes"))
 
 from market import Bill, a_market
+from pictures import drawn, png
 
 from retoma.pipelines import QUOTES
 from retoma.pipelines.quotes.lists import MOST_BYTES
 from retoma.pipelines.quotes.ports import Market
+from retoma.providers import BlobStore
+from retoma.providers.folder import FolderBlobs
 from retoma.web.words.sentences import in_portuguese
 
 from .conftest import House, Open, code
 
+BOMB = png(50_000, 50_000)
 QUOTE, TEXT, FILE, BATCH = "/api/quotes", "/api/batch-quotes/text", "/api/batch-quotes/file", "/api/batch-quotes"
 MANY = 10_001
 TABLES = (
     "quotes.quote_requests", "quotes.batch_quote_jobs", "quotes.batch_items", "quotes.quote_sources", "retoma.jobs",
-    "retoma.batches",
+    "retoma.batches", "retoma.loose_blobs",
 )  # fmt: skip
 
 Asked = tuple[str, dict[str, Any]]
@@ -37,7 +41,8 @@ Asked = tuple[str, dict[str, Any]]
 
 @pytest.fixture
 def house(open_house: Open, tmp_path: Path) -> House:
-    return open_house(extensions=[QUOTES], providers={Market: a_market(Bill(tmp_path / "bill.log"))})
+    market, blobs = a_market(Bill(tmp_path / "bill.log")), FolderBlobs(tmp_path / "blobs")
+    return open_house(extensions=[QUOTES], providers={Market: market, BlobStore: blobs})
 
 
 def workbook() -> bytes:
@@ -57,6 +62,10 @@ def with_macros() -> bytes:
 
 def said(path: str, **fields: Any) -> Asked:
     return path, {"json": fields}
+
+
+def seen(content: bytes, path: str = QUOTE, **fields: str) -> Asked:
+    return path, {"files": {"images": ("mesa.png", content)}, "data": fields}
 
 
 def listed(content: bytes, name: str = "lista.csv", **fields: str) -> Asked:
@@ -86,8 +95,28 @@ BAD: dict[str, tuple[Callable[[], Asked], int, str, str | None]] = {
     "a form that is cut off": (
         lambda: (QUOTE, {"content": b"--x\r\n", "headers": {"Content-Type": "multipart/form-data; boundary=x"}}), 400,
         "multipart_invalid", None),
-    "a file where none is taken": (
-        lambda: (QUOTE, {"files": {"inputText": (None, "Mesa"), "f": ("a.csv", b"x")}}), 413, "too_many_files", None),
+    "a list where a photograph is needed": (
+        lambda: (QUOTE, {"files": {"inputText": (None, "Mesa"), "f": ("a.csv", b"x")}}), 422, "validation_failed",
+        "image_unsupported"),
+    "two photographs of one item": (
+        lambda: (QUOTE, {"files": [("images", ("a.png", png())), ("images", ("b.png", png()))]}), 413,
+        "too_many_files", None),
+    "an image bomb": (lambda: seen(BOMB), 422, "validation_failed", "image_too_many_pixels"),
+    "an image bomb with a description": (
+        lambda: seen(BOMB, inputText="Mesa"), 422, "validation_failed", "image_too_many_pixels"),
+    "an image that is too large": (
+        lambda: seen(png() + b"x" * 5_000_000), 422, "validation_failed", "image_too_large"),
+    "an image that is none": (lambda: seen(b"GIF89a"), 422, "validation_failed", "image_unsupported"),
+    "an image that is cut off": (lambda: seen(drawn("PNG")[:-20]), 422, "validation_failed", "image_damaged"),
+    "an empty image": (lambda: seen(b""), 422, "validation_failed", "image_empty"),
+    "a photograph for an unknown project": (lambda: seen(png(), project_id="99"), 404, "not_found", None),
+    "images that are all bombs": (lambda: seen(BOMB, f"{BATCH}/images"), 422, "validation_failed", None),
+    "images of an unknown project": (lambda: seen(png(), f"{BATCH}/images", project_id="99"), 404, "not_found", None),
+    "images without one": (lambda: (f"{BATCH}/images", {"files": {"name": (None, "x")}}), 400, "file_missing", None),
+    "images that are JSON": (lambda: said(f"{BATCH}/images", name="x"), 415, "multipart_expected", None),
+    "501 images": (
+        lambda: (f"{BATCH}/images", {"files": [("images", ("a.png", png())) for _ in range(501)]}), 422,
+        "validation_failed", "too_many_images"),
     "an unknown project": (lambda: said(QUOTE, inputText="Mesa", project_id=99), 404, "not_found", None),
     "a project that is a word": (
         lambda: (QUOTE, {"data": {"inputText": "Mesa", "project_id": "x"}}), 422, "validation_failed", "int_parsing"),
@@ -126,7 +155,7 @@ def kept(psql: psycopg.Connection) -> dict[str, list[Any]]:
 
 @pytest.mark.parametrize("name", BAD)
 def test_bad_input_is_refused_with_its_code_and_nothing_is_begun_or_lost(
-    house: House, psql: psycopg.Connection, name: str
+    house: House, psql: psycopg.Connection, tmp_path: Path, name: str
 ) -> None:
     house.client.post(QUOTE, json={"inputText": "Cadeira"}).raise_for_status()
     before = kept(psql)
@@ -142,6 +171,7 @@ def test_bad_input_is_refused_with_its_code_and_nothing_is_begun_or_lost(
     assert (faults[0]["code"] if faults else None) == fault
     assert refused.json()["detail"]
     assert kept(psql) == before
+    assert [each for each in (tmp_path / "blobs").rglob("*") if each.is_file()] == [], "no image is left behind"
     assert code(portuguese) == (status, word)
     assert portuguese.json()["detail"] != refused.json()["detail"], "it is said in the language of the caller"
     for english, told in zip(faults, portuguese.json()["errors"], strict=True):
@@ -193,11 +223,13 @@ def test_a_format_that_is_not_offered_is_refused(house: House) -> None:
         lambda: (QUOTE, {"files": {"inputText": (None, "Mesa")}}),
         lambda: said(TEXT, inputText="Mesa; Cadeira"),
         lambda: listed(b"descricao\nMesa\nCadeira\n"),
+        lambda: seen(png(), inputText="Mesa"),
+        lambda: (f"{BATCH}/images", {"files": [("images", (name, png())) for name in ("a.png", "b.png")]}),
     ],
-    ids=["json", "form", "form with files", "text", "file"],
+    ids=["json", "form", "form with files", "text", "file", "photograph", "photographs"],
 )
 def test_what_is_sent_twice_with_one_key_is_done_once(
-    house: House, psql: psycopg.Connection, ask: Callable[[], Asked]
+    house: House, psql: psycopg.Connection, tmp_path: Path, ask: Callable[[], Asked]
 ) -> None:
     path, options = ask()
     headers = {"Idempotency-Key": "click-1"}
@@ -211,6 +243,8 @@ def test_what_is_sent_twice_with_one_key_is_done_once(
     assert again.headers["idempotency-replayed"] == "true"
     assert (again.json(), again.headers["location"]) == (answers[0].json(), answers[0].headers["location"])
     assert kept(psql) == before
+    images = psql.execute("select input_blob from quotes.quote_requests where input_blob is not null").fetchall()
+    assert len(images) == len([each for each in (tmp_path / "blobs").rglob("*") if each.is_file()])
     assert len(before["retoma.jobs"]) == len(before["quotes.quote_requests"]) == (1 if path == QUOTE else 2)
     rows = house.ask(lambda app: app.audit.page())
     assert [each.outcome for each in rows].count("done") == 1, "what is answered again is no second change"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import csv
+import hashlib
 import io
 import re
 import sys
@@ -19,6 +20,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "pipelines" / "quotes"))
 
 from market import Bill, Product, a_market
+from pictures import drawn, png
 
 from retoma import Retoma
 from retoma.pipelines import QUOTES
@@ -528,3 +530,43 @@ def test_a_cell_of_the_csv_is_never_a_formula(office: Office) -> None:
     content = office.client.get(f"{BATCH}/1/download/csv").content.decode("utf-8-sig")
 
     assert '"\'=1+1"' in content
+
+
+# — photographs —
+
+
+def test_a_photograph_with_a_description_is_quoted_and_kept(office: Office, psql: psycopg.Connection) -> None:
+    picture = drawn("JPEG")
+    sent = {"images": ("mesa.jpg", picture), "inputText": (None, "Mesa")}
+    id = office.client.post(QUOTE, files=sent).json()["quoteRequestId"]
+    office.work()
+    found = office.get(f"{QUOTE}/{id}")
+    kept = psql.execute("select input_kind, input_sha256 from quotes.quote_requests").fetchone()
+
+    assert (found["status"], found["input_type"], found["input_text"]) == ("DONE", "IMAGE", "Mesa")
+    assert kept == ("image/jpeg", hashlib.sha256(picture).hexdigest())
+
+
+def test_a_photograph_alone_needs_a_model_that_sees_and_nothing_is_paid_without_one(office: Office) -> None:
+    id = office.client.post(QUOTE, files={"images": ("mesa.png", png())}).json()["quoteRequestId"]
+    office.work()
+    found = office.get(f"{QUOTE}/{id}")
+
+    assert (found["status"], found["error_message"].partition(":")[0]) == ("ERROR", "image_needs_model")
+    assert office.get(f"{QUOTE}/{id}/integration-logs")["logs"] == []
+
+
+def test_photographs_are_a_batch_by_their_names_and_a_bomb_among_them_is_told(office: Office) -> None:
+    files = [("images", (name, content)) for name, content in (
+        ("P-1.png", png()), ("P-2.png", png(50_000, 50_000)), ("P-3.webp", drawn("WEBP")))]  # fmt: skip
+    made = office.client.post(f"{BATCH}/images", files=files, data={"name": "Fotos"})
+    batch = office.get(made.headers["location"])
+    again = office.client.post(f"{BATCH}/images", files=files, data={"name": "Fotos"})
+
+    assert made.status_code == 202, made.text
+    assert [(each["line"], each["problem"]) for each in made.json()["problems"]] == [(2, "image_too_many_pixels")]
+    assert [batch[each] for each in ("name", "input_type", "total_items", "problem_rows")] == [
+        "Fotos", "IMAGE_BATCH", 2, 1,
+    ]  # fmt: skip
+    assert [each["codigo_item"] for each in office.get(f"{BATCH}/1/quotes")["quotes"]] == ["P-3", "P-1"]
+    assert (again.json()["new"], again.headers["location"]) == (False, "/api/batch-quotes/1")

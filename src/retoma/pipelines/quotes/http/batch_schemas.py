@@ -62,6 +62,9 @@ class FileListOrder(ListOrder):
 
 
 TEXT = body_of(TextListOrder, "Items in one text, as a form or as JSON.")
+IMAGES = body_of(
+    ListOrder, "Photographs, one for each item.", images="PNG, JPEG or WebP; up to 500, each of at most 5 MB."
+)
 FILE = body_of(
     FileListOrder, "A list, and how it is to be read.", file="CSV or XLSX, of at most 10 MB and 10,000 items."
 )

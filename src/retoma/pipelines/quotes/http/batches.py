@@ -14,10 +14,11 @@ from retoma.pipelines.quotes.http import batch_schemas as shapes
 from retoma.pipelines.quotes.http import schemas as desk_shapes
 from retoma.pipelines.quotes.http.context import CONTENT, LIMITED, Library, Number, base_of, files_of
 from retoma.pipelines.quotes.http.forms import READS, Given, given, made, refusal
+from retoma.pipelines.quotes.http.photographs import UNKEPT, kept_images, released
 from retoma.pipelines.quotes.http.quote_schemas import QuotesShown
 from retoma.pipelines.quotes.http.quotes import MADE, paged
 from retoma.pipelines.quotes.library import Quotes
-from retoma.pipelines.quotes.lists import ItemList, ListRefused, read_list, read_text
+from retoma.pipelines.quotes.lists import MOST_BYTES, ItemList, ListRefused, read_list, read_text
 from retoma.pipelines.quotes.reports import MEDIA_TYPES, Reports
 from retoma.web.api.schemas import requests
 from retoma.web.http.auth import Here, Visit, needs
@@ -63,11 +64,26 @@ async def create_batch_from_file(library: Library, visit: Here, request: Request
         raise Refusal("file_missing")
     order = came.into(shapes.FileListOrder)
     filename, content = came.files[0]
+    if len(content) > MOST_BYTES:
+        told = f"The file has more than {MOST_BYTES:,} bytes."
+        raise refusal(ListRefused("list_too_large", told, next="Send it in parts."))
     try:
         listed = await asyncio.to_thread(read_list, content, filename=filename, columns=order.columns())
     except ListRefused as error:
         raise refusal(error) from None
     return await _begun(library, visit, request, came, order, listed)
+
+
+@router.post("/images", status_code=202, response_model=shapes.BatchMade, responses=MADE, openapi_extra=shapes.IMAGES)
+@needs("submit", limited=True, streamed=True, refuses=(*LIMITED, *READS, *UNKEPT))
+async def create_batch_from_images(library: Library, visit: Here, request: Request) -> Response:
+    """Ask for the price of each item that a photograph shows, and come back at once. Its code is the name of the file;
+    an image that is not taken is told, and the others go on. A model that sees images is needed.
+    """
+    came, listed = await kept_images(library, request)
+    async with released(library, [each.kept for each in listed.items], visit):
+        order = came.into(shapes.ListOrder)
+        return await _begun(library, visit, request, came, order, listed)
 
 
 async def _begun(

@@ -15,6 +15,7 @@ from fastapi import Request, Response
 from pydantic import BaseModel, ValidationError
 
 from retoma.errors import ConfigurationError
+from retoma.pipelines.quotes.images import ImageRefused
 from retoma.pipelines.quotes.lists import MOST_BYTES, ListRefused
 from retoma.web.api.schemas.responses import Fault
 from retoma.web.http.audit import Recording, recorded
@@ -46,10 +47,11 @@ S = TypeVar("S", bound=BaseModel)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Given:
-    """What a request says, and the files that it brings."""
+    """What a request says, and the files that it brings. *shown* stands for files that are kept already."""
 
     said: dict[str, Any]
     files: list[tuple[str, bytes]] = field(default_factory=list)
+    shown: str = ""
     exact: bool = False
     """Whether its values have types of their own, as in JSON; those of a form are text."""
 
@@ -66,14 +68,16 @@ class Given:
     def digest(self) -> bytes:
         """What two requests have in common that ask for the same: a boundary is another one each time."""
         files = [(name, hashlib.sha256(content).hexdigest()) for name, content in self.files]
-        return orjson.dumps([self.said, files], option=orjson.OPT_SORT_KEYS)
+        return orjson.dumps([self.said, files, self.shown], option=orjson.OPT_SORT_KEYS)
 
 
-async def given(request: Request, *, files: int = 0) -> Given:
-    """What *request* asks, be it a form or JSON, with at most so many *files*."""
+async def given(request: Request, *, files: int = 0, largest: int = MOST_BYTES) -> Given:
+    """What *request* asks, be it a form or JSON, with at most so many *files*. Of one that has more bytes than the
+    *largest*, no more is read than shows that.
+    """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind == FORM:
-        return await _uploaded(request, files)
+        return await _uploaded(request, files, largest)
     limits = request.state.retoma.app.settings
     if kind == PLAIN:
         return Given(said=_told(await fields_of(request, largest=limits.web_form_bytes)))
@@ -86,20 +90,25 @@ async def given(request: Request, *, files: int = 0) -> Given:
     return Given(said=said, exact=True)
 
 
-async def _uploaded(request: Request, most: int) -> Given:
+async def _uploaded(request: Request, most: int, largest: int) -> Given:
     upload = Upload(request)
     files: list[tuple[str, bytes]] = []
     async for filename, pieces in upload.files():
         if len(files) >= most:
             raise Refusal("too_many_files", limit=most)
-        files.append((_name(filename), await _whole(pieces)))
+        files.append((_name(filename), await whole(pieces, largest)))
+    return Given(said=fields_in(upload), files=files)
+
+
+def fields_in(upload: Upload) -> dict[str, Any]:
+    """What a form says beside its files, once they are read."""
     fields = {name: text.replace("\r\n", "\n") for name, text in upload.fields.items()}
     if any("\0" in text for text in fields.values()):
         raise Refusal("invalid_text", what="U+0000", place="a field")
-    return Given(said=_told(fields), files=files)
+    return _told(fields)
 
 
-def _told(fields: dict[str, str]) -> dict[str, str]:
+def _told(fields: dict[str, str]) -> dict[str, Any]:
     """A field that is left empty says nothing."""
     return {name: text for name, text in fields.items() if text.strip()}
 
@@ -108,20 +117,20 @@ def _name(filename: str) -> str:
     return "".join(each for each in filename if each.isprintable())[-200:]
 
 
-async def _whole(pieces: AsyncIterator[bytes]) -> bytes:
+async def whole(pieces: AsyncIterator[bytes], largest: int) -> bytes:
+    """A file; of one that is larger than the *largest*, only so much as shows that."""
     found = bytearray()
     async for piece in pieces:
         found += piece
-        if len(found) > MOST_BYTES:
-            raise refusal(
-                ListRefused("list_too_large", f"The file has more than {MOST_BYTES:,} bytes.", next="Send it in parts.")
-            )
+        if len(found) > largest:
+            break
     return bytes(found)
 
 
-def refusal(error: ListRefused) -> Refusal:
-    """Why a list is not taken as a whole, with the code that never changes."""
-    fault = Fault(pointer="file", code=error.code, detail=error.message)
+def refusal(error: ListRefused | ImageRefused) -> Refusal:
+    """Why a list or an image is not taken, with the code that never changes."""
+    pointer = "images" if isinstance(error, ImageRefused) else "file"
+    fault = Fault(pointer=pointer, code=error.code, detail=error.message)
     return Refusal("validation_failed", said=error.message, next=error.next or "", faults=[fault])
 
 

@@ -40,9 +40,11 @@ def body_of(shape: type[asked.Wanted], told: str, **files: str) -> dict[str, Any
     exact.pop("title", None)
     fields = {name: {"description": each["description"]} for name, each in exact["properties"].items()}
     brought = {name: {"type": "string", "format": "binary", "description": what} for name, what in files.items()}
-    form = {"type": "object", "properties": {**brought, **fields}, "required": list(files) or exact.get("required", [])}
+    said = exact.get("required", [])
+    form: dict[str, Any] = {"type": "object", "properties": {**brought, **fields}}
+    form["anyOf"] = [{"required": [each]} for each in (*files, *said)]
     content: dict[str, Any] = {FORM: {"schema": form}}
-    if not files:
+    if said:  # it can be asked without a file
         content[JSON] = {"schema": exact}
     return {
         "requestBody": {"required": True, "description": told, "content": content},
@@ -66,7 +68,15 @@ class QuoteOrder(asked.Wanted):
     project_id: Annotated[asked.Id | None, Field(description="The project whose terms are used.")] = None
 
 
-ORDER = body_of(QuoteOrder, "An item, as a form or as JSON.")
+class PhotographedOrder(QuoteOrder):
+    """An item that is shown, and perhaps described as well."""
+
+    input_text: Annotated[str, Field(alias="inputText", description="What the item is.", max_length=LONGEST_TEXT)] = ""
+
+
+ORDER = body_of(
+    QuoteOrder, "An item, as a form or as JSON; a form may show it.", images="A photograph of it: PNG, JPEG or WebP."
+)
 
 
 class QuoteFilter(asked.Wanted):
