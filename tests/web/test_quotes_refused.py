@@ -110,7 +110,8 @@ BAD: dict[str, tuple[Callable[[], Asked], int, str, str | None]] = {
     "an image that is cut off": (lambda: seen(drawn("PNG")[:-20]), 422, "validation_failed", "image_damaged"),
     "an empty image": (lambda: seen(b""), 422, "validation_failed", "image_empty"),
     "a photograph for an unknown project": (lambda: seen(png(), project_id="99"), 404, "not_found", None),
-    "images that are all bombs": (lambda: seen(BOMB, f"{BATCH}/images"), 422, "validation_failed", None),
+    "images that are all bombs": (
+        lambda: seen(BOMB, f"{BATCH}/images"), 422, "validation_failed", "image_too_many_pixels"),
     "images of an unknown project": (lambda: seen(png(), f"{BATCH}/images", project_id="99"), 404, "not_found", None),
     "images without one": (lambda: (f"{BATCH}/images", {"files": {"name": (None, "x")}}), 400, "file_missing", None),
     "images that are JSON": (lambda: said(f"{BATCH}/images", name="x"), 415, "multipart_expected", None),
@@ -122,7 +123,8 @@ BAD: dict[str, tuple[Callable[[], Asked], int, str, str | None]] = {
         lambda: (QUOTE, {"data": {"inputText": "Mesa", "project_id": "x"}}), 422, "validation_failed", "int_parsing"),
     "a text without items": (lambda: said(TEXT, inputText=" ;; \n;"), 422, "validation_failed",
                              "string_pattern_mismatch"),
-    "a text of items that are too long": (lambda: said(TEXT, inputText="x" * 4001), 422, "validation_failed", None),
+    "a text of items that are too long": (
+        lambda: said(TEXT, inputText="x" * 4001), 422, "validation_failed", "description_too_long"),
     "10,001 items in a text": (lambda: said(TEXT, inputText="Mesa;" * MANY), 422, "validation_failed", "list_too_long"),
     "10,001 items in a file": (
         lambda: listed(b"descricao\n" + b"Mesa\n" * MANY), 422, "validation_failed", "list_too_long"),
@@ -134,7 +136,8 @@ BAD: dict[str, tuple[Callable[[], Asked], int, str, str | None]] = {
     "an empty file": (lambda: listed(b" \n"), 422, "validation_failed", "list_empty"),
     "a file without a column of descriptions": (
         lambda: listed(b"a;b\n1;2\n"), 422, "validation_failed", "list_without_descriptions"),
-    "a file with nothing but bad rows": (lambda: listed(b"codigo;descricao\n1;\n2;\n"), 422, "validation_failed", None),
+    "a file with nothing but bad rows": (
+        lambda: listed(b"codigo;descricao\n1;\n2;\n"), 422, "validation_failed", "description_missing"),
     "a broken XLSX": (
         lambda: listed(workbook()[:2000], "lista.xlsx"), 422, "validation_failed", "list_damaged"),
     "an XLSX that is none": (lambda: listed(b"Mesa", "lista.xlsx"), 422, "validation_failed", "list_damaged"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Query, Request, Response
@@ -21,6 +22,7 @@ from retoma.pipelines.quotes.library import Quotes
 from retoma.pipelines.quotes.lists import MOST_BYTES, ItemList, ListRefused, read_list, read_text
 from retoma.pipelines.quotes.reports import MEDIA_TYPES, Reports
 from retoma.web.api.schemas import requests
+from retoma.web.api.schemas.responses import Fault
 from retoma.web.http.auth import Here, Visit, needs
 from retoma.web.http.cursors import cursor_of, opened, point_to_next
 from retoma.web.http.errors import Refusal
@@ -89,16 +91,18 @@ async def create_batch_from_images(library: Library, visit: Here, request: Reque
 async def _begun(
     library: Quotes, visit: Visit, request: Request, came: Given, order: shapes.ListOrder, listed: ItemList
 ) -> Response:
+    if listed.problems and not listed.items:
+        raise _nothing(listed)
     filename, content = came.files[0] if came.files else ("", None)
-    columns = order.columns() if isinstance(order, shapes.FileListOrder) else None
+    sha256 = None if content is None else hashlib.sha256(content).hexdigest()
 
     async def make() -> tuple[int | None, Response]:
         await quotas_of(request).make_room(visit, len(listed.items))
         id, new = await library.create_batch(
-            listed if content is None else content,
+            listed,
             name=(order.name or filename).strip(),
             filename=filename,
-            columns=columns,
+            sha256=sha256,
             project_id=order.project_id,
             researcher=(order.pesquisador or "").strip() or None,
             by=visit.caller,
@@ -124,6 +128,17 @@ async def _begun(
         return id if new else None, response
 
     return await made(visit, request, came, make)
+
+
+def _nothing(listed: ItemList) -> Refusal:
+    """Every row of a list has a problem: each is told, as far as somebody would read on."""
+    told = listed.problems[:_PROBLEMS_TOLD]
+    return Refusal(
+        "validation_failed",
+        said=f"The list has no items. {len(listed.problems)} rows have a problem.",
+        next="Correct the rows, and send it again.",
+        faults=[Fault(pointer=f"/{each.line}", code=each.reason, detail=each.message) for each in told],
+    )
 
 
 # — looking —
