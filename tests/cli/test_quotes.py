@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import subprocess
+import sys
 from decimal import Decimal
 from pathlib import Path
 
@@ -11,6 +13,9 @@ import psycopg
 import pytest
 
 from .conftest import Command
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "pipelines" / "quotes"))
+from pictures import png  # isort: skip - the images are those of the pipeline's own tests
 
 # Several processes start here, and the machine may be busy.
 pytestmark = pytest.mark.timeout(300)
@@ -63,6 +68,40 @@ def test_a_list_that_is_left_to_workers_is_one_batch_when_it_is_sent_again(
     assert first.stdout == second.stdout == "1\n"
     assert "goes on: 0 %" in second.stderr
     assert psql.execute("select count(*) from quotes.quote_requests").fetchone() == (2,)
+
+
+def test_a_folder_of_photographs_is_a_batch_and_says_what_an_image_alone_needs(
+    command: Command, environment: dict[str, str], tmp_path: Path
+) -> None:
+    folder = tmp_path / "fotos"
+    folder.mkdir()
+    (folder / "4711.jpg").write_bytes(png())
+    (folder / "notas.png").write_text("nada")
+    environment |= {"RETOMA_HOME": str(tmp_path / "home"), "RETOMA_BROWSER": "none"}
+
+    done = finish(command, "quotes", "run", str(folder), **environment)
+
+    assert done.returncode == 8, done.stderr
+    assert "line 2: This is no PNG, JPEG or WebP image." in done.stderr
+    assert "4711: image_needs_model: " in done.stderr
+    assert "RETOMA_CHAT" in done.stderr
+    assert "ERROR" in done.stdout
+
+
+def test_a_list_with_a_column_of_photographs_is_priced_by_its_words(
+    command: Command, environment: dict[str, str], tmp_path: Path, psql: psycopg.Connection
+) -> None:
+    (tmp_path / "1.png").write_bytes(png())
+    file = tmp_path / "lista.csv"
+    file.write_text("descricao;image\nEstante de aço 6 prateleiras;1.png\nEstante;2.png\n", encoding="utf-8")
+    environment |= {"RETOMA_HOME": str(tmp_path / "home"), "RETOMA_BROWSER": "none"}
+
+    done = finish(command, "quotes", "run", str(file), **environment)
+
+    assert done.returncode == 8, done.stderr
+    assert "line 3: There is no image '2.png' beside the list." in done.stderr
+    row = psql.execute("select status, input_kind, input_sha256 from quotes.quote_requests").fetchall()
+    assert row == [("DONE", "image/png", hashlib.sha256(png()).hexdigest())]
 
 
 def test_a_file_that_is_no_list_is_refused_and_leaves_nothing(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -14,7 +15,15 @@ from market import Bill, a_market
 from retoma import Retoma
 from retoma.pipelines import QUOTES
 from retoma.pipelines.quotes.ports import Market
+from retoma.providers import BlobStore, Chat
+from retoma.providers.anthropic import AnthropicChat
+from retoma.providers.folder import FolderBlobs
 
 BILL = Bill(Path(FILE).parent / "bill.log", Path(FILE).parent / "halt")
 
-app = Retoma(extensions=[QUOTES], providers={Market: a_market(BILL, official=["99.00"])})
+providers: dict[type, object] = {Market: a_market(BILL, official=["99.00"])}
+if url := os.environ.get("VISION_URL"):  # a model that sees, and the store of what it is shown
+    providers[Chat] = AnthropicChat(key="secret", model="m", base_url=url)
+    providers[BlobStore] = FolderBlobs(Path(os.environ["VISION_BLOBS"]))
+
+app = Retoma(extensions=[QUOTES], providers=providers)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import hashlib
 import json
 from collections.abc import AsyncIterator
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,17 +20,20 @@ from retoma.providers import (
     AnswerUnreadable,
     Chat,
     Message,
+    Picture,
     Prompt,
     ProviderDown,
     ProviderRefused,
     RateLimited,
     RequestRejected,
     Usage,
+    takes_pictures,
 )
 from retoma.providers.anthropic import AnthropicChat
 from retoma.providers.azure_openai import AzureOpenAIChat
 from retoma.providers.openai import OpenAIChat, can_be_strict
 from retoma.providers.openrouter import OpenRouterChat
+from retoma.providers.requests.ask import Ask
 from retoma.testing.wire import Fault, Served
 
 CHATS = [case for case in CASES if case.name in ("openai", "openrouter", "azure-openai", "anthropic")]
@@ -474,3 +480,52 @@ async def test_several_turns_keep_their_order(anthropic: AnthropicChat, services
     await anthropic.chat(Prompt(messages=turns), timeout=10)
 
     assert [each["role"] for each in said(services)["messages"]] == ["user", "assistant", "user"]
+
+
+PIXEL = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+
+
+def of_picture(file: Path) -> Prompt:
+    picture = Picture(file=file, kind="image/png", sha256=hashlib.sha256(PIXEL).hexdigest())
+    return Prompt(
+        messages=[
+            Message(role="system", content="Be brief."),
+            Message(role="user", content="What is it?", pictures=[picture]),
+        ]
+    )
+
+
+@pytest.mark.parametrize("case", CHATS, ids=str)
+async def test_a_picture_goes_beside_the_words_byte_for_byte(case: Case, services: Served, tmp_path: Path) -> None:
+    file = tmp_path / "pixel.png"
+    file.write_bytes(PIXEL)
+    chat = case.make(services.url)
+
+    await chat.chat(of_picture(file), timeout=30)
+    await chat.aclose()
+
+    (heard,) = services.heard()
+    said = json.loads(heard["body"])["messages"][-1]["content"]
+    data = base64.b64encode(PIXEL).decode()
+    assert takes_pictures(chat)
+    if case.name == "anthropic":
+        source = {"type": "base64", "media_type": "image/png", "data": data}
+        assert said == [{"type": "image", "source": source}, {"type": "text", "text": "What is it?"}]
+    else:
+        shown = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{data}"}}
+        assert said == [{"type": "text", "text": "What is it?"}, shown]
+
+
+async def test_equal_pictures_make_equal_requests_whatever_their_files_are_called(tmp_path: Path) -> None:
+    chat = OpenAIChat(key=KEY, model="m", base_url="http://127.0.0.1:9")
+    one, other = Ask(chat=chat, prompt=of_picture(tmp_path / "a")), Ask(chat=chat, prompt=of_picture(tmp_path / "b"))
+    words = Ask(chat=chat, prompt=Prompt(messages=[Message(role="user", content="What is it?")]))
+    same = Ask(chat=chat, prompt=Prompt(messages=[Message(role="user", content="What is it?", pictures=())]))
+
+    assert one.key() == other.key()
+    assert len({one.key(), words.key()}) == 2
+    assert words.key() == same.key()
+    assert str(tmp_path) not in json.dumps(one.body)
+    assert one.estimate.input_tokens > words.estimate.input_tokens

@@ -34,6 +34,7 @@ from .conftest import House, Open
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "pipelines" / "quotes"))
 from market import Bill, Product, a_market  # isort: skip - the market is that of the pipeline's own tests
+from pictures import png  # isort: skip
 
 HTML = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", "Accept-Language": "pt-BR"}
 TWO = [Product("a", "100"), Product("b", "101"), Product("c", "102", refused=Refusal.SOLD_OUT), Product("d", "990")]
@@ -105,6 +106,52 @@ def test_every_stage_step_reason_kind_and_method_has_its_words() -> None:
     wanted |= {f"quotes.method.{each}" for each in Method}
 
     assert wanted <= phrases("pt").keys(), wanted - phrases("pt").keys()
+
+
+# — photographs —
+
+
+def test_an_item_is_asked_for_with_its_photograph_which_its_page_shows_byte_for_byte(
+    house: House, given: dict[type, Any]
+) -> None:
+    sent = post(house, "/itens", data={"text": "Mesa", "code": "7"}, files={"imagem": ("foto.jpg", png())})
+    alone = post(house, "/itens", data={"text": ""}, files={"imagem": ("foto.jpg", png())})
+    work(house, given)
+    id = sent.headers["location"].rpartition("/")[2]
+    page = get(house, f"/itens/{id}")
+    image = house.client.get(f"/cotacoes/itens/{id}/imagem", headers=HTML)
+    refused = get(house, f"/itens/{alone.headers['location'].rpartition('/')[2]}")
+
+    assert f'href="/cotacoes/itens/{id}/imagem"' in page
+    assert hashlib.sha256(png()).hexdigest() in page
+    assert (image.content, image.headers["content-type"]) == (png(), "image/png")
+    assert "sandbox" in image.headers["content-security-policy"]
+    assert "Nada foi consultado nem pago" in refused
+    assert "RETOMA_CHAT" in refused
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [(b"nada", "Não é uma imagem PNG"), (png(50_000, 50_000), "pixels demais"), (png()[:-20], "danificada")],
+)
+def test_a_photograph_that_is_refused_is_told_and_what_was_typed_is_kept(
+    house: House, content: bytes, told: str, psql: psycopg.Connection
+) -> None:
+    answer = post(house, "/itens", data={"text": "Mesa azul", "code": "77"}, files={"imagem": ("f.png", content)})
+
+    assert answer.status_code == 422
+    assert told in answer.text
+    assert "Mesa azul" in answer.text
+    assert 'value="77"' in answer.text
+    assert psql.execute("select count(*) from quotes.quote_requests").fetchone() == (0,)
+    assert psql.execute("select count(*) from retoma.loose_blobs").fetchone() == (0,)
+
+
+def test_a_form_without_words_and_without_a_photograph_is_refused(house: House) -> None:
+    empty = post(house, "/itens", data={"text": " "}, files={"imagem": ("", b"")})
+
+    assert empty.status_code == 422
+    assert "A cotação não foi pedida" in empty.text
 
 
 # — lists —

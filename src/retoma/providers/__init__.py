@@ -34,6 +34,7 @@ __all__ = [
     "Offer",
     "Offers",
     "Page",
+    "Picture",
     "PriceSearch",
     "Prompt",
     "ProviderDown",
@@ -46,6 +47,7 @@ __all__ = [
     "Usage",
     "Vectors",
     "Verdict",
+    "takes_pictures",
 ]
 
 _NOTHING = Usage()
@@ -112,11 +114,23 @@ class AnswerUnreadable(ProviderError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Picture:
+    """An image that goes with what is said: a *file* of this machine, its type as in "image/png", and its hash, by
+    which equal ones are known.
+    """
+
+    file: Path
+    kind: str
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """One turn of a conversation."""
+    """One turn of a conversation. Only a model that ``takes_pictures`` is sent any."""
 
     role: str
     content: str
+    pictures: Sequence[Picture] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -281,7 +295,7 @@ class Blob:
 
 @runtime_checkable
 class Chat(Protocol):
-    """A language model."""
+    """A language model. One that takes the pictures of a message has *takes_pictures* True."""
 
     provider: str
     model: str
@@ -365,3 +379,8 @@ class BlobStore(Protocol):
     async def exists(self, name: str) -> bool:
         """Whether it exists."""
         ...
+
+
+def takes_pictures(chat: Chat | None) -> bool:
+    """Whether *chat* sees the pictures that go with a message; one that says nothing of it does not."""
+    return bool(getattr(chat, "takes_pictures", False))

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, cast
 
 import httpx2
 from anthropic import AsyncAnthropic
 from pydantic import BaseModel
 
-from retoma.providers import Answer, Prompt
+from retoma.providers import Answer, Message, Prompt
 from retoma.providers.http import Reply, read, rejected
+from retoma.providers.pictures import Lettered, lettered
 from retoma.providers.usage import of_message
 from retoma.providers.web import WebLine, patience, reply_of, web
 
@@ -22,6 +24,7 @@ class AnthropicChat:
     """The Messages API at *base_url*."""
 
     provider = "anthropic"
+    takes_pictures = True
 
     def __init__(self, *, key: str, model: str, base_url: str = ANTHROPIC) -> None:
         def make() -> AsyncAnthropic:
@@ -35,7 +38,8 @@ class AnthropicChat:
         """The model's answer to *prompt*."""
         if prompt.parameters.get("stream"):
             raise rejected(self.provider, "A stream cannot be kept as one answer: leave out the parameter stream.")
-        turns = [{"role": each.role, "content": each.content} for each in prompt.messages if each.role != "system"]
+        pictures = await lettered(prompt.messages)
+        turns = [_turn(each, pictures) for each in prompt.messages if each.role != "system"]
 
         async def say(client: AsyncAnthropic) -> httpx2.Response:
             response = await client.messages.with_raw_response.create(
@@ -66,6 +70,16 @@ class AnthropicChat:
             finish=message.stop_reason,
             allowance=reply.allowance,
         )
+
+
+def _turn(message: Message, pictures: Mapping[str, Lettered]) -> dict[str, Any]:
+    if not message.pictures:
+        return {"role": message.role, "content": message.content}
+    shown = [pictures[each.sha256] for each in message.pictures]
+    parts: list[dict[str, Any]] = [
+        {"type": "image", "source": {"type": "base64", "media_type": each.kind, "data": each.data}} for each in shown
+    ]
+    return {"role": message.role, "content": [*parts, {"type": "text", "text": message.content}]}
 
 
 def _options(prompt: Prompt) -> dict[str, Any]:

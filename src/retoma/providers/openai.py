@@ -11,8 +11,9 @@ from openai import AsyncOpenAI
 from pydantic import BaseModel
 
 from retoma.errors import ConfigurationError
-from retoma.providers import Answer, Prompt, Vectors
+from retoma.providers import Answer, Message, Prompt, Vectors
 from retoma.providers.http import Reply, read, rejected, unreadable
+from retoma.providers.pictures import Lettered, lettered
 from retoma.providers.usage import of_completion
 from retoma.providers.web import WebLine, patience, reply_of, web
 
@@ -26,6 +27,8 @@ _SHORTENED = "text-embedding-3"
 class Completions:
     """A language model behind the route chat/completions, of whichever service *line* leads to."""
 
+    takes_pictures = True
+
     def __init__(self, line: WebLine[AsyncOpenAI], *, model: str, most: str = "max_tokens") -> None:
         self.provider = line.provider
         self.account = line.account
@@ -38,9 +41,12 @@ class Completions:
         if prompt.parameters.get("stream"):
             raise rejected(self.provider, "A stream cannot be kept as one answer: leave out the parameter stream.")
 
+        pictures = await lettered(prompt.messages)
+        turns = [_turn(each, pictures) for each in prompt.messages]
+
         async def say(client: AsyncOpenAI) -> httpx2.Response:
             response = await client.chat.completions.with_raw_response.create(
-                messages=cast(Any, [{"role": each.role, "content": each.content} for each in prompt.messages]),
+                messages=cast(Any, turns),
                 model=prompt.model or self.model,
                 extra_body=self._options(prompt),
                 timeout=patience(timeout),
@@ -179,6 +185,16 @@ def _line(provider: str, key: str, base_url: str) -> WebLine[AsyncOpenAI]:
         return AsyncOpenAI(api_key=key, base_url=base_url, max_retries=0, http_client=web())
 
     return WebLine(provider, make, secrets=(key,))
+
+
+def _turn(message: Message, pictures: Mapping[str, Lettered]) -> dict[str, Any]:
+    if not message.pictures:
+        return {"role": message.role, "content": message.content}
+    shown = [pictures[each.sha256] for each in message.pictures]
+    parts: list[dict[str, Any]] = [
+        {"type": "image_url", "image_url": {"url": f"data:{each.kind};base64,{each.data}"}} for each in shown
+    ]
+    return {"role": message.role, "content": [{"type": "text", "text": message.content}, *parts]}
 
 
 def can_be_strict(schema: Any) -> bool:

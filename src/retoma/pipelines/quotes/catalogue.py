@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
-from typing import Any, TypeVar
+from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from retoma.app.retoma import Retoma
 from retoma.errors import ConfigurationError, Conflict, NotFound
 from retoma.model.ids import BatchId
 from retoma.pipelines.quotes import batches, projects, requests
+from retoma.pipelines.quotes.images import KeptImage
+from retoma.pipelines.quotes.keeping import Keeping, fingerprint_of
 from retoma.pipelines.quotes.lists import LONGEST_CODE, LONGEST_TEXT, MOST_ITEMS, ItemList, read_list
 from retoma.pipelines.quotes.model import BatchItem, Project, Quote, QuoteBatch, Terms, Version
 from retoma.pipelines.quotes.pipeline import Ordered, process_quote_request
@@ -20,9 +20,6 @@ from retoma.pipelines.quotes.progress import as_json
 from retoma.pipelines.quotes.report_terms import report_terms
 from retoma.pipelines.quotes.requests import NewQuote
 from retoma.pipelines.quotes.stages import InputType
-from retoma.store.query import Query
-
-T = TypeVar("T")
 
 DEFAULT_PROJECT = "Cotações"
 _RANGES = {
@@ -56,19 +53,10 @@ def terms_of(given: Mapping[str, Any]) -> Terms:
     return terms
 
 
-class Catalogue:
+class Catalogue(Keeping):
     """Projects, quotes and batches come into being here, on an open app. Where a method takes *conn*, its changes
     commit or roll back with the caller's own.
     """
-
-    def __init__(self, app: Retoma) -> None:
-        self.app = app
-
-    async def _rows(self, query: Query[T], conn: object = None) -> list[T]:
-        return await self.app.fetch(query, conn=conn)
-
-    def _within(self, conn: object) -> AbstractAsyncContextManager[Any]:
-        return self.app.transaction() if conn is None else nullcontext(conn)
 
     # — projects —
 
@@ -126,30 +114,30 @@ class Catalogue:
 
     async def create(
         self,
-        text: str,
+        text: str = "",
         *,
         code: str | None = None,
         place: str | None = None,
         researcher: str | None = None,
         project_id: int | None = None,
-        image: tuple[str, str, str] | None = None,
+        image: KeptImage | None = None,
         by: str = "person",
         conn: object = None,
     ) -> int:
-        """A quote of one item, by its words or by an *image* (blob, SHA-256 and kind); its id. A worker does it."""
+        """A quote of one item, by its words, by an *image* that ``keep_image`` has taken, or by both; its id. A worker
+        does it.
+        """
         text = _checked(text, code, image=image is not None)
         async with self._within(conn) as connection:
             project = await self._project(project_id, connection)
             receipt = await self.app.enqueue(process_quote_request, Ordered(text=text, code=code), conn=connection)
-            blob, sha, kind = image or (None, None, None)
+            await self._own(image, connection)
             new = NewQuote(
                 job_id=receipt.id,
                 text=text,
                 code=code,
                 place=place or project.terms.get("place"),
-                blob=blob,
-                sha256=sha,
-                kind=kind,
+                image=image,
             )
             rows = await self._rows(
                 requests.create(
@@ -187,16 +175,14 @@ class Catalogue:
                 place=before.local,
                 unit=before.unit,
                 quantity=before.quantity,
-                blob=given.input_blob,
-                sha256=given.input_sha256,
-                kind=given.input_kind,
+                image=given.image,
             )
             made = await self._rows(
                 requests.create(
                     [new],
                     project_id=project.id,
                     config_version_id=project.config_version_id,
-                    input_type=InputType.TEXT if given.input_blob is None else InputType.IMAGE,
+                    input_type=InputType.TEXT if given.image is None else InputType.IMAGE,
                     researcher=before.pesquisador,
                     by=by,
                     original_quote_id=id,
@@ -218,34 +204,37 @@ class Catalogue:
         project_id: int | None = None,
         researcher: str | None = None,
         at_once: int | None = None,
+        sha256: str | None = None,
         by: str = "person",
         conn: object = None,
     ) -> tuple[BatchId, bool]:
         """A quote of each item in a list, followed as one; the batch, and whether it is new. The same file with the
-        same terms, sent again while it is worked on, is the same batch.
+        same terms, sent again while it is worked on, is the same batch; *sha256* is that of a file that was read
+        before.
         """
-        whole = isinstance(content, bytes)
-        sha = hashlib.sha256(content).hexdigest() if isinstance(content, bytes) else None
         listed = read_list(content, filename=filename, columns=columns) if isinstance(content, bytes) else content
+        sha = sha256 or (hashlib.sha256(content).hexdigest() if isinstance(content, bytes) else fingerprint_of(listed))
         _takeable(listed)
+        sort = _sort_of(listed)
         async with self._within(conn) as connection:
             project = await self._project(project_id, connection)
             await self._rows(projects.hold(project.id), connection)  # of two who send a file at once, one makes it
             if sha is not None and (same := await self._rows(batches.same(sha, project.config_version_id), connection)):
+                await self.let_go(listed)
                 return BatchId(same[0]), False
             id = await self._open(listed, project, name=name, at_once=at_once, conn=connection)
             head = batches.create(
                 id,
                 project_id=project.id,
                 config_version_id=project.config_version_id,
-                input_type=InputType.FILE_BATCH if whole else InputType.TEXT_BATCH,
+                input_type=sort,
                 by=by,
                 filename=filename[-200:] or None,
                 sha256=sha,
                 columns=as_json(listed.columns),
             )
             await self._rows(head, connection)
-            await self._fill(id, listed, project, researcher=researcher, by=by, conn=connection)
+            await self._fill(id, listed, project, sort=sort, researcher=researcher, by=by, conn=connection)
             await self.app.batches.seal(id, expected=len(listed.items), conn=connection)
             return id, True
 
@@ -265,13 +254,23 @@ class Catalogue:
         return batch.id
 
     async def _fill(
-        self, id: BatchId, listed: ItemList, project: Project, *, researcher: str | None, by: str, conn: object
+        self,
+        id: BatchId,
+        listed: ItemList,
+        project: Project,
+        *,
+        sort: InputType,
+        researcher: str | None,
+        by: str,
+        conn: object,
     ) -> None:
         orders = [Ordered(text=each.text, code=each.code) for each in listed.items]
         lines = iter(listed.items)
         receipts = await self.app.batches.fill(
             id, process_quote_request, orders, key=lambda _: str(next(lines).line), conn=conn
         )
+        for item in listed.items:
+            await self._own(item.kept, conn)
         new = [
             NewQuote(
                 job_id=receipt.id,
@@ -280,6 +279,7 @@ class Catalogue:
                 place=item.place or project.terms.get("place"),
                 unit=item.unit,
                 quantity=item.quantity,
+                image=item.kept,
                 index=index,
             )
             for index, (item, receipt) in enumerate(zip(listed.items, receipts, strict=True))
@@ -289,7 +289,7 @@ class Catalogue:
                 new,
                 project_id=project.id,
                 config_version_id=project.config_version_id,
-                input_type=InputType.FILE_BATCH,
+                input_type=sort,
                 researcher=researcher or project.terms.get("researcher"),
                 by=by,
                 batch_id=id,
@@ -340,6 +340,13 @@ def _may_be_requoted(quote: Quote) -> None:
             f"Quote {quote.id} is {quote.status}; only one that failed or was cancelled is quoted again.",
             next="Ask for a new quote of the item.",
         )
+
+
+def _sort_of(listed: ItemList) -> InputType:
+    """How a list came: as a file with a head, as images, or as text."""
+    if listed.headers:
+        return InputType.FILE_BATCH
+    return InputType.IMAGE_BATCH if any(each.kept for each in listed.items) else InputType.TEXT_BATCH
 
 
 def _takeable(listed: ItemList) -> None:

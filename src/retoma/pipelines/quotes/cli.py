@@ -45,7 +45,7 @@ def quotes() -> None:
 
 
 @quotes.command()
-@click.argument("file", metavar="FILE", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("file", metavar="FILE", type=click.Path(exists=True, path_type=Path))
 @click.option("--name", metavar="N", help="The batch's name; else the file's.")
 @click.option("--project", metavar="P", help="The project whose terms are used; made when there is none of this name.")
 @click.option("--detach", is_flag=True, help="Queue the work and leave; workers do it.")
@@ -54,9 +54,11 @@ def quotes() -> None:
 def run(
     file: Path, name: str | None, project: str | None, at_once: int | None, reference: str | None, *, detach: bool
 ) -> None:
-    """Find the price of every item in FILE, a CSV or XLSX list of up to 10,000.
+    """Find the price of every item in FILE: a CSV or XLSX list of up to 10,000, or a folder of photographs.
 
-    Columns are recognised by their names; each row that is not taken is told with its line. Where no worker serves the
+    Columns are recognised by their names; each row that is not taken is told with its line. A column 'image' names
+    photographs (PNG, JPEG, WebP) in the folder of the list; of a folder, each file is an item. An item without a
+    description needs a model that sees images, which RETOMA_CHAT and its key set. Where no worker serves the
     pipeline, one works here meanwhile. Ctrl-C finishes the steps at hand and leaves the rest; the same command again
     goes on.
 
@@ -108,8 +110,10 @@ async def _begun(library: Quotes, wish: Wish) -> BatchId:
     if wish.project is not None:
         found = await library.projects(name=wish.project)
         project = (found[0] if found else await library.create_project(wish.project, by=acting.person())).id
+    from retoma.pipelines.quotes.folders import listed_in
+
     batch, new = await library.create_batch(
-        await asyncio.to_thread(wish.file.read_bytes),
+        await listed_in(library, wish.file),
         name=wish.name,
         filename=wish.file.name,
         project_id=project,
@@ -189,7 +193,7 @@ def _table(found: list[Quote]) -> None:
         {
             "quote": lambda each: each.id,
             "code": lambda each: each.codigo_item or "",
-            "item": lambda each: each.input_text[:60],
+            "item": lambda each: each.input_text[:60] or each.search_query_final or "(image)",
             "status": lambda each: str(each.status),
             "mean": lambda each: "" if each.valor_medio is None else f"{each.valor_medio:.2f}",
             "lowest": lambda each: "" if each.valor_minimo is None else f"{each.valor_minimo:.2f}",

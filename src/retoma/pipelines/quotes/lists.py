@@ -18,6 +18,7 @@ from pathlib import PurePath
 from typing import Any
 
 from retoma.errors import ConfigurationError
+from retoma.pipelines.quotes.images import KeptImage
 
 MOST_ITEMS = 10_000
 MOST_BYTES = 10 << 20
@@ -52,6 +53,10 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "quantity": ("quantidade", "qtd", "qtde", "quant", "quantity", "qty"),
 }  # fmt: skip
 """What people call each column, without accents and in small letters. The first that fits is taken."""
+IMAGE_NAMES = {
+    "image": ("imagem", "foto", "fotografia", "arquivo da imagem", "arquivo da foto", "image", "photo", "picture"),
+}
+"""The column of files, where the files come along."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +69,10 @@ class ListedItem:
     place: str | None = None
     unit: str | None = None
     quantity: Decimal | None = None
+    image: str | None = None
+    """The name of its photograph, as the list has it."""
+    kept: KeptImage | None = None
+    """The photograph itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,11 +111,18 @@ class ListRefused(ConfigurationError):
 
 
 def read_list(
-    content: bytes, *, filename: str = "", columns: Mapping[str, str] | None = None, most: int = MOST_ITEMS
+    content: bytes,
+    *,
+    filename: str = "",
+    columns: Mapping[str, str] | None = None,
+    most: int = MOST_ITEMS,
+    images: bool = False,
 ) -> ItemList:
     """The items of a CSV or XLSX file. *columns* says which header is what, where people know better; one without
-    a letter or digit, such as "-", says that there is none.
+    a letter or digit, such as "-", says that there is none. With *images*, a column may name photographs, and a row
+    with one needs no description.
     """
+    names = {**NAMES, **IMAGE_NAMES} if images else NAMES
     if len(content) > MOST_BYTES:
         raise ListRefused(
             "list_too_large", f"The file has {len(content):,} bytes; at most {MOST_BYTES:,} are taken.",
@@ -115,14 +131,14 @@ def read_list(
     if not content.strip():
         raise ListRefused("list_empty", "The file is empty.", next="Send a list with a column of descriptions.")
     if content.startswith(_ZIP):
-        return _items(_xlsx_rows(content), columns, most=most)
+        return _items(_xlsx_rows(content), names, columns, most=most)
     if content.startswith(_OLD_EXCEL) or PurePath(filename).suffix.lower() in {".xls", ".xlsb"}:
         raise ListRefused("list_old_format", "This is a workbook of an old format.", next="Save it as XLSX or CSV.")
     if PurePath(filename).suffix.lower() in {".xlsx", ".xlsm"}:
         raise ListRefused("list_damaged", f"{_XLSX} is damaged.", next="Open it, save it anew, and send that.")
     text, encoding = _decoded(content)
     separator = _separator(text)
-    return _items(_csv_rows(text, separator), columns, most=most, encoding=encoding, separator=separator)
+    return _items(_csv_rows(text, separator), names, columns, most=most, encoding=encoding, separator=separator)
 
 
 def read_text(text: str, *, most: int = MOST_ITEMS) -> ItemList:
@@ -246,6 +262,7 @@ def _shown(value: Any) -> str:
 
 def _items(
     rows: Iterable[Row],
+    names: Mapping[str, tuple[str, ...]],
     columns: Mapping[str, str] | None,
     *,
     most: int,
@@ -260,8 +277,8 @@ def _items(
             _take(found, line, row, places, most=most)
             continue
         above.append((line, row))
-        places = _places(row, columns)
-        if "description" in places:
+        places = _places(row, names, columns)
+        if "description" in places or "image" in places:
             told = {part: row[place].strip() for part, place in places.items()}
             headers = [each.strip() for each in row]
             found = ItemList(columns=told, headers=headers, encoding=encoding, separator=separator)
@@ -283,12 +300,14 @@ def _without_header(above: Sequence[Row], columns: Mapping[str, str] | None) -> 
     )  # fmt: skip
 
 
-def _places(row: Sequence[str], columns: Mapping[str, str] | None) -> dict[str, int]:
+def _places(
+    row: Sequence[str], names: Mapping[str, tuple[str, ...]], columns: Mapping[str, str] | None
+) -> dict[str, int]:
     """Where each part stands in a row of headers."""
     headers = [_plain(each) for each in row]
     places: dict[str, int] = {}
-    for part, names in NAMES.items():
-        wanted = (_plain(columns[part]),) if columns and part in columns else names
+    for part, usual in names.items():
+        wanted = (_plain(columns[part]),) if columns and part in columns else usual
         place = next((headers.index(name) for name in wanted if name and name in headers), None)
         if place is not None and place not in places.values():
             places[part] = place
@@ -311,8 +330,9 @@ def _add(found: ItemList, line: int, given: Mapping[str, str], *, most: int, sai
     text = " ".join(given.get("description", "").split())
     code = given.get("code", "").strip() or None
     quantity, wrong = _quantity(given.get("quantity", ""))
+    image = given.get("image", "").strip() or None
     problem = None
-    if not text:
+    if not text and not image:
         problem = ("description_missing", "The row has no description.")
     elif "\0" in text or (code and "\0" in code):
         problem = ("not_text", "The row holds signs that are no text.")
@@ -339,6 +359,7 @@ def _add(found: ItemList, line: int, given: Mapping[str, str], *, most: int, sai
             place=given.get("place", "").strip()[:200] or None,
             unit=given.get("unit", "").strip()[:50] or None,
             quantity=quantity,
+            image=image,
         )
     )
 

@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 
 from retoma.model.ids import BatchId, JobId
+from retoma.pipelines.quotes.images import KeptImage
 from retoma.pipelines.quotes.stages import QuoteStatus
 
 
@@ -88,6 +89,11 @@ class Wanted:
     def __post_init__(self) -> None:
         _parse(self, "terms")
 
+    @property
+    def image(self) -> KeptImage | None:
+        """The photograph of the item."""
+        return _image(self.input_blob, self.input_sha256, self.input_kind)
+
 
 @dataclass(frozen=True, slots=True)
 class Quote:
@@ -100,6 +106,9 @@ class Quote:
     status: QuoteStatus
     input_type: str
     input_text: str
+    input_blob: str | None
+    input_sha256: str | None
+    input_kind: str | None
     codigo_item: str | None
     local: str | None
     pesquisador: str | None
@@ -137,6 +146,11 @@ class Quote:
         object.__setattr__(self, "status", QuoteStatus(self.status))
         for name in ("claude_payload_json", "google_shopping_response_json", "step_details", "resume_data"):
             _parse(self, name)
+
+    @property
+    def image(self) -> KeptImage | None:
+        """The photograph of the item."""
+        return _image(self.input_blob, self.input_sha256, self.input_kind)
 
     @property
     def tested_products(self) -> list[dict[str, Any]]:
@@ -358,6 +372,12 @@ class Figures:
     lowest: Decimal | None = None
     highest: Decimal | None = None
     spread: Decimal | None = None
+
+
+def _image(blob: str | None, sha256: str | None, kind: str | None) -> KeptImage | None:
+    if blob is None or sha256 is None or kind is None:
+        return None
+    return KeptImage(blob=blob, sha256=sha256, kind=kind)
 
 
 def _parse(value: Any, name: str) -> None:

@@ -23,7 +23,7 @@ from retoma.pipelines.quotes.ports import Analysis, Market, Offer, SourceKind
 from retoma.pipelines.quotes.progress import Working, as_json
 from retoma.pipelines.quotes.sources import Tested
 from retoma.pipelines.quotes.stages import STEPS, ProcessingCheckpoint, QuoteStatus
-from retoma.providers import BlobStore, Chat, Extractor, Offers
+from retoma.providers import BlobStore, Chat, Offers
 from retoma.run.pipeline import Pipeline, pipeline
 from retoma.run.run import Run
 
@@ -65,7 +65,6 @@ async def process_quote_request(
     *,
     market: Market | None = None,
     chat: Chat | None = None,
-    extractor: Extractor | None = None,
     blobs: BlobStore | None = None,
 ) -> Outcome:
     """Find the value of one item, once."""
@@ -76,7 +75,7 @@ async def process_quote_request(
     quote = Working(run, wanted, TypeAdapter(Terms).validate_python(wanted.terms))
     looking = "analyzing_text" if wanted.input_blob is None else "analyzing_image"
     await quote.reach(ProcessingCheckpoint.AI_ANALYSIS_START, looking)
-    analysis = await understood(quote, market.understanding, chat, extractor, blobs)
+    analysis = await understood(quote, market.understanding, chat, blobs)
     await quote.reach(
         ProcessingCheckpoint.AI_ANALYSIS_DONE,
         "analysis_complete",

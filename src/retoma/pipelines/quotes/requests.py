@@ -8,6 +8,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
+from retoma.pipelines.quotes.images import KeptImage
 from retoma.pipelines.quotes.model import (
     Figures,
     Quote,
@@ -40,9 +41,7 @@ class NewQuote:
     place: str | None = None
     unit: str | None = None
     quantity: Decimal | None = None
-    blob: str | None = None
-    sha256: str | None = None
-    kind: str | None = None
+    image: KeptImage | None = None
     index: int | None = None
 
 
@@ -72,9 +71,9 @@ def create(
         "by": by,
         "jobs": array([each.job_id for each in given]),
         "texts": array([each.text for each in given]),
-        "blobs": array([each.blob for each in given]),
-        "shas": array([each.sha256 for each in given]),
-        "kinds": array([each.kind for each in given]),
+        "blobs": array([each.image and each.image.blob for each in given]),
+        "shas": array([each.image and each.image.sha256 for each in given]),
+        "kinds": array([each.image and each.image.kind for each in given]),
         "codes": array([each.code for each in given]),
         "places": array([each.place for each in given]),
         "units": array([each.unit for each in given]),
@@ -151,6 +150,7 @@ def page(
     since: datetime | None = None,
     until: datetime | None = None,
     before: int | None = None,
+    offset: int = 0,
     limit: int = 50,
     whole: bool = False,
 ) -> Query[Quote]:
@@ -166,6 +166,7 @@ def page(
         "since": since,
         "until": until,
         "before": before,
+        "offset": offset,
         "limit": limit,
         "whole": whole,
     }

@@ -16,6 +16,7 @@ from retoma.providers.request import Request
 T = TypeVar("T")
 
 CHARACTERS_PER_TOKEN = 3  # low for prose, so that an estimate is rather too high
+TOKENS_PER_PICTURE = 5_000  # more than services count for the largest one, which they make smaller
 _USUAL_ANSWER = 1000
 _FENCE = "```"
 
@@ -57,7 +58,7 @@ class Ask(Request[T]):
         """The conversation, the schema, and everything else that changes the answer."""
         prompt = self._asked
         return {
-            "messages": [{"role": each.role, "content": each.content} for each in prompt.messages],
+            "messages": [_said(each) for each in prompt.messages],
             "max_tokens": prompt.max_tokens,
             "temperature": prompt.temperature,
             "schema": prompt.schema,
@@ -66,9 +67,12 @@ class Ask(Request[T]):
 
     @cached_property
     def estimate(self) -> Usage:
-        """The tokens of the prompt, by its length, and those of the longest answer."""
+        """The tokens of the prompt, by its length and its pictures, and those of the longest answer."""
+        messages = self._asked.messages
+        pictures = sum(len(each.pictures) for each in messages)
+        words = sum(len(each.content) for each in messages) // CHARACTERS_PER_TOKEN
         return Usage(
-            input_tokens=1 + sum(len(each.content) for each in self._asked.messages) // CHARACTERS_PER_TOKEN,
+            input_tokens=1 + words + pictures * TOKENS_PER_PICTURE,
             output_tokens=self._asked.max_tokens or _USUAL_ANSWER,
         )
 
@@ -127,6 +131,14 @@ class Ask(Request[T]):
     @cached_property
     def _adapter(self) -> TypeAdapter[T] | None:
         return None if self.into is str else TypeAdapter(self.into)
+
+
+def _said(message: Message) -> dict[str, Any]:
+    """A turn as it is recorded: a picture by its hash, for its bytes are kept elsewhere."""
+    said: dict[str, Any] = {"role": message.role, "content": message.content}
+    if message.pictures:  # words alone have the keys that they always had
+        said["pictures"] = [{"kind": each.kind, "sha256": each.sha256} for each in message.pictures]
+    return said
 
 
 def json_in(text: str) -> Iterator[str]:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import AsyncIterator
+from functools import partial
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
 from retoma.errors import ConfigurationError, Conflict, NotFound
 from retoma.model.ids import BatchId
+from retoma.pipelines.quotes.images import MOST_BYTES as MOST_IMAGE_BYTES
+from retoma.pipelines.quotes.images import MOST_SIDE, ImageRefused, KeptImage
 from retoma.pipelines.quotes.library import Quotes
 from retoma.pipelines.quotes.lists import (
     LONGEST_CODE,
@@ -21,6 +26,7 @@ from retoma.pipelines.quotes.lists import (
 from retoma.pipelines.quotes.pages.carried import COLUMN, Carried, carried
 from retoma.pipelines.quotes.pages.context import LARGEST_FORM, Library, done, led, shown
 from retoma.web.http.auth import Here, needs
+from retoma.web.http.multipart import Upload
 from retoma.web.http.quotas import quotas_of, submitted
 from retoma.web.pages.forms import fields_of
 from retoma.web.pages.route import PageRoute
@@ -43,8 +49,10 @@ async def show_new_quote(library: Library, request: Request) -> Response:
 @router.post("/itens")
 @needs("submit", limited=True, streamed=True)
 async def create_quote(library: Library, visit: Here, request: Request) -> Response:
-    """A quote of one item; a worker does it."""
-    said = await fields_of(request, largest=LARGEST_FORM)
+    """A quote of one item, with or without a photograph; a worker does it."""
+    said, image, unseen = await _told(library, request)
+    if unseen:
+        return await _form(library, request, given=said, unseen=unseen, status=_UNFIT)
     place, researcher = (said.get(name, "").strip()[:_LONGEST_PLACE] or None for name in ("place", "researcher"))
     code = said.get("code", "").strip() or None
     try:
@@ -58,15 +66,40 @@ async def create_quote(library: Library, visit: Here, request: Request) -> Respo
                 place=place,
                 researcher=researcher,
                 project_id=project,
+                image=image,
                 by=visit.caller,
                 conn=conn,
             ),
             new=True,
         )
     except (ConfigurationError, NotFound):
-        return await _form(library, request, given=said, status=_UNFIT)
+        return await _form(library, request, given=said, wrong=True, status=_UNFIT)
     await submitted(request, "job", [(await library.quote(id)).job_id])
     return led(request, f"/itens/{id}")
+
+
+async def _told(library: Quotes, request: Request) -> tuple[dict[str, str], KeptImage | None, str]:
+    """What the form says, the photograph that came with it, and why that is not taken if it is not."""
+    if not request.headers.get("content-type", "").startswith("multipart/"):
+        return await fields_of(request, largest=LARGEST_FORM), None, ""
+    upload, image, unseen = Upload(request), None, ""
+    async for filename, pieces in upload.files():
+        content = await _whole(pieces)
+        if content and image is None and not unseen:
+            try:
+                image = await library.keep_image(content, filename=filename)
+            except ImageRefused as error:
+                unseen = error.code  # and the fields that follow are read all the same
+    return {key: value.replace("\0", "") for key, value in upload.fields.items()}, image, unseen
+
+
+async def _whole(pieces: AsyncIterator[bytes]) -> bytes:
+    found = bytearray()
+    async for piece in pieces:
+        found += piece
+        if len(found) > MOST_IMAGE_BYTES:
+            break  # the rest is not needed to refuse it
+    return bytes(found)
 
 
 def _project(said: dict[str, str]) -> int | None:
@@ -81,7 +114,9 @@ async def _form(
     request: Request,
     *,
     given: dict[str, str] | None = None,
+    wrong: bool = False,
     refused: str = "",
+    unseen: str = "",
     status: int = 200,
 ) -> Response:
     return await shown(
@@ -91,8 +126,11 @@ async def _form(
         "new",
         status=status,
         given=given or {},
-        wrong=given is not None,
+        wrong=wrong,
         refused=refused,
+        unseen=unseen,
+        image_megabytes=MOST_IMAGE_BYTES // 1_000_000,
+        image_side=MOST_SIDE,
         projects=await library.projects(),
         longest=LONGEST_TEXT,
         longest_code=LONGEST_CODE,
@@ -124,12 +162,12 @@ async def start_list(library: Library, visit: Here, request: Request) -> Respons
     except ListRefused as error:
         return await _form(library, request, refused=error.code, status=_UNFIT)
 
-    async def begin(conn: object) -> BatchId:
+    async def begin(listed: ItemList, conn: object) -> BatchId:
         id, _ = await library.create_batch(
-            sent.content,
+            listed,
             name=sent.said.get("name", ""),
             filename=sent.filename,
-            columns=sent.columns,
+            sha256=hashlib.sha256(sent.content).hexdigest(),
             project_id=_project(sent.said),
             researcher=sent.said.get("researcher", "").strip()[:_LONGEST_PLACE] or None,
             by=visit.caller,
@@ -138,8 +176,9 @@ async def start_list(library: Library, visit: Here, request: Request) -> Respons
         return id
 
     try:
-        await quotas_of(request).make_room(visit, len((await sent.read()).items))
-        id = await done(visit, begin, new=True)
+        listed = await sent.read()
+        await quotas_of(request).make_room(visit, len(listed.items))
+        id = await done(visit, partial(begin, listed), new=True)
     except ListRefused:
         return await _preview(library, request, sent)
     except (ConfigurationError, Conflict, NotFound):

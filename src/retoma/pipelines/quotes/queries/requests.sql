@@ -81,7 +81,8 @@ returning quote.id;
 
 -- name: page
 select quote.id, quote.job_id, quote.project_id, quote.config_version_id, quote.status, quote.input_type,
-       quote.input_text, quote.codigo_item, quote.local, quote.pesquisador, quote.unit, quote.quantity,
+       quote.input_text, quote.input_blob, quote.input_sha256, quote.input_kind, quote.codigo_item, quote.local,
+       quote.pesquisador, quote.unit, quote.quantity,
        case when %(whole)s::boolean then quote.claude_payload_json end as claude_payload_json,
        quote.search_query_final,
        case when %(whole)s::boolean then quote.google_shopping_response_json end as google_shopping_response_json,
@@ -105,7 +106,8 @@ select quote.id, quote.job_id, quote.project_id, quote.config_version_id, quote.
    and (%(until)s::timestamptz is null or quote.created_at < %(until)s::timestamptz)
    and (%(before)s::bigint is null or quote.id < %(before)s::bigint)
  order by quote.id desc
- limit %(limit)s::integer;
+ limit %(limit)s::integer
+offset %(offset)s::integer;
 
 -- name: stuck
 -- No sign of life of the row, nor of whoever holds the job.

@@ -8,8 +8,9 @@
              when job.state = 'running' then 'PROCESSING'
              else quote.status end as status,
         quote.status as written_status,
-        quote.input_type, quote.input_text, quote.codigo_item, quote.local, quote.pesquisador, quote.unit,
-        quote.quantity, quote.claude_payload_json, quote.search_query_final, quote.google_shopping_response_json,
+        quote.input_type, quote.input_text, quote.input_blob, quote.input_sha256, quote.input_kind,
+        quote.codigo_item, quote.local, quote.pesquisador, quote.unit, quote.quantity,
+        quote.claude_payload_json, quote.search_query_final, quote.google_shopping_response_json,
         quote.shopping_response_saved_at, quote.valor_medio, quote.valor_minimo, quote.valor_maximo,
         quote.variacao_percentual,
         case when quote.status in ('PENDING', 'PROCESSING') and job.state = 'failed'

@@ -1,0 +1,48 @@
+"""What a person points at on this machine: a list, with its photographs beside it, or a folder of photographs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+from retoma.pipelines.quotes.images import MOST_BYTES
+from retoma.pipelines.quotes.keeping import Keeping
+from retoma.pipelines.quotes.lists import MOST_ITEMS, ItemList, read_list
+
+
+async def listed_in(library: Keeping, place: Path) -> bytes | ItemList:
+    """The items at *place*, for ``create_batch``. A list that names no images stays the bytes that it is."""
+    if await asyncio.to_thread(place.is_dir):
+        return await library.keep_images(_images(place), most=MOST_ITEMS)
+    content = await asyncio.to_thread(place.read_bytes)
+    listed = await asyncio.to_thread(read_list, content, filename=place.name, images=True)
+    if "image" not in listed.columns:
+        return content
+
+    async def open_image(name: str) -> bytes | None:
+        return await asyncio.to_thread(_beside, place.parent, name)
+
+    return await library.with_images(listed, open_image)
+
+
+def _images(folder: Path) -> Iterator[tuple[str, bytes]]:
+    """Every file of *folder* by its name; hidden ones and folders are left out."""
+    for file in sorted(folder.iterdir()):
+        if file.is_file() and not file.name.startswith("."):
+            yield file.name, _start(file)
+
+
+def _beside(folder: Path, name: str) -> bytes | None:
+    """The file called *name* in *folder*, or below it; what leads elsewhere is not there."""
+    try:
+        file = (folder / name).resolve()
+        return _start(file) if file.is_relative_to(folder.resolve()) and file.is_file() else None
+    except (OSError, ValueError):
+        return None
+
+
+def _start(file: Path) -> bytes:
+    """So much of *file* that it can be told to be too large."""
+    with file.open("rb") as opened:
+        return opened.read(MOST_BYTES + 1)
