@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
+import sys
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -29,6 +30,9 @@ from retoma.telemetry.events import ActionAudited, Event
 from retoma.web import site
 from retoma.web.http.audit import nouns_of, spoken_of
 from retoma.web.http.route import ApiRoute
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "pipelines" / "quotes"))
+from pictures import png  # isort: skip - the pictures are those of the pipeline's own tests
 
 from .archive import LEASE, providers
 from .conftest import PIPELINES, House, Open
@@ -356,6 +360,20 @@ REQUESTS: dict[str, Callable[[Stage], Asked]] = {
     "POST /api/system/recover-quote/{id}": lambda s: (f"/api/system/recover-quote/{s.stuck_quote()}", {}),
     "POST /api/system/resume-batch/{id}": lambda s: (f"/api/system/resume-batch/{s.quote_batch()}", {}),
     "POST /api/system/cleanup-old": lambda _: ("/api/system/cleanup-old", {}),
+    "POST /api/quotes": lambda s: ("/api/quotes", form(inputText=f"Mesa {s.number()}")),
+    "POST /api/quotes/{id}/cancel": lambda s: (f"/api/quotes/{s.quote()}/cancel", {}),
+    "POST /api/quotes/{id}/requote": lambda s: (f"/api/quotes/{s.quote(FAILED)}/requote", {}),
+    "POST /api/batch-quotes/text": lambda s: ("/api/batch-quotes/text", body(inputText=f"Mesa {s.number()}; Cadeira")),
+    "POST /api/batch-quotes/file": lambda s: (
+        "/api/batch-quotes/file",
+        {"files": {"file": ("l.csv", f"descricao\nMesa {s.number()}\n".encode())}},
+    ),
+    "POST /api/batch-quotes/images": lambda s: (
+        "/api/batch-quotes/images",
+        {"files": {"images": ("mesa.png", png(10 + s.number(), 10))}},
+    ),
+    "POST /api/batch-quotes/{id}/resume": lambda s: (f"/api/batch-quotes/{s.list(paused=True)}/resume", {}),
+    "POST /api/batch-quotes/{id}/cancel": lambda s: (f"/api/batch-quotes/{s.list()}/cancel", {}),
 }  # fmt: skip
 """How each is asked so that it does something. Those of the classifier have two addresses, and are asked at both."""
 
@@ -417,7 +435,9 @@ create trigger fault before insert on retoma.audit
 
 def test_no_change_is_there_without_its_row(whole: House, given: dict[type, object], psql: psycopg.Connection) -> None:
     """Of each change that is one transaction: what fails between it and its row undoes it."""
-    found = psql.execute("select schemaname, tablename from pg_tables where schemaname in ('retoma', 'books')")
+    found = psql.execute(
+        "select schemaname, tablename from pg_tables where schemaname in ('retoma', 'books', 'quotes')"
+    )
     tables = [f"{schema}.{name}" for schema, name in found]
 
     def everything() -> dict[str, list[Any]]:

@@ -16,6 +16,7 @@ from retoma.pipelines.classification.labels import default_content
 OPEN_BATCH = os.environ["OPEN_BATCH"]
 READABLE = "Contrato de locação de imóvel entre as partes, por trinta meses. "
 BOOKS = ("/api/v1/books", "/api/summarize")
+ITEMS = ("/api/quotes", "/api/batch-quotes/text")
 VISIBLE = re.compile(r"[\x21-\x7e]{1,255}")
 
 
@@ -47,6 +48,8 @@ def before_call(_context: Any, case: Any, _kwargs: Any) -> None:
         case.path_parameters["id"] = OPEN_BATCH
     if path in BOOKS:
         case.body = {"file": READABLE + uuid.uuid4().hex}
+    if path.startswith(("/api/quotes", "/api/batch-quotes")) and isinstance(case.body, dict):
+        case.body = items_of(path, case.body, form=case.media_type == "multipart/form-data")
     if isinstance(case.body, dict):
         make_true(case.body)
 
@@ -56,6 +59,15 @@ def after_call(_context: Any, case: Any, response: Any) -> None:
     # Where several documents are looked at is no address of one: 'status' would be taken for an id.
     if case.operation.path == "/documents" and "/status?" in response.headers.get("location", [""])[0]:
         del response.headers["location"]
+
+
+def items_of(path: str, body: dict[str, Any], *, form: bool) -> dict[str, Any]:
+    """Every field of a form is text, of which the description says no more; an item of a list must be short."""
+    if path == "/api/batch-quotes/file":
+        return {"file": f"descricao\nMesa {uuid.uuid4().hex}\n"}
+    if path not in ITEMS:
+        return body
+    return {"inputText": "Mesa"} if form else {**body, "inputText": f"Mesa;{body['inputText']}"[:900]}
 
 
 def make_true(body: dict[str, Any]) -> None:

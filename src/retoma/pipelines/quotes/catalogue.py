@@ -228,14 +228,16 @@ class Catalogue(Keeping):
         project_id: int | None = None,
         researcher: str | None = None,
         at_once: int | None = None,
+        sha256: str | None = None,
         by: str = "person",
         conn: object = None,
     ) -> tuple[BatchId, bool]:
         """A quote of each item in a list, followed as one; the batch, and whether it is new. The same file with the
-        same terms, sent again while it is worked on, is the same batch.
+        same terms, sent again while it is worked on, is the same batch; *sha256* is that of a file that was read
+        before.
         """
         listed = read_list(content, filename=filename, columns=columns) if isinstance(content, bytes) else content
-        sha = hashlib.sha256(content).hexdigest() if isinstance(content, bytes) else fingerprint_of(listed)
+        sha = sha256 or (hashlib.sha256(content).hexdigest() if isinstance(content, bytes) else fingerprint_of(listed))
         _takeable(listed)
         sort = _sort_of(listed)
         async with self._within(conn) as connection:

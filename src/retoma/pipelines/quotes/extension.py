@@ -8,6 +8,8 @@ QUOTES = Extension(
     migrations="retoma.pipelines.quotes.migrations",
     site=(
         Mounted(router="retoma.pipelines.quotes.http.desk:router", prefix="/api/system"),
+        Mounted(router="retoma.pipelines.quotes.http.quotes:router"),
+        Mounted(router="retoma.pipelines.quotes.http.batches:router"),
         Mounted(router="retoma.pipelines.quotes.pages.router:router"),
     ),
     links=(Link(path="/cotacoes/", word="nav.quotes"),),
@@ -18,6 +20,8 @@ QUOTES = Extension(
         "recover-quote": "quote",
         "cleanup-old": "quote",
         "resume-batch": "batch",
+        "quotes": "quote",
+        "batch-quotes": "batch",
         "itens": "quote",
         "listas": "batch",
     },

@@ -49,6 +49,7 @@ class Quotes(Catalogue):
     async def quotes(
         self,
         *,
+        id: int | None = None,
         project_id: int | None = None,
         batch_id: int | None = None,
         statuses: Sequence[str] | None = None,
@@ -56,11 +57,15 @@ class Quotes(Catalogue):
         since: datetime | None = None,
         until: datetime | None = None,
         before: int | None = None,
+        offset: int = 0,
         limit: int = 50,
     ) -> list[Quote]:
-        """Quotes, newest first, *before* an id for the next page; without their long answers."""
+        """Quotes, newest first, *before* an id for the next page or behind *offset* others; without their long
+        answers.
+        """
         return await self._rows(
             requests.page(
+                id=id,
                 project_id=project_id,
                 batch_id=batch_id,
                 statuses=statuses,
@@ -68,6 +73,7 @@ class Quotes(Catalogue):
                 since=since,
                 until=until,
                 before=before,
+                offset=offset,
                 limit=limit,
             )
         )
@@ -87,9 +93,9 @@ class Quotes(Catalogue):
         """What people decided about a quote, in order."""
         return await self._rows(reviews.page(id))
 
-    async def calls(self, id: int, *, limit: int = 200) -> list[Call]:
-        """Every request to a provider that was made for a quote, newest first."""
-        return await self.app.calls.find(job=(await self.quote(id)).job_id, limit=limit)
+    async def calls(self, id: int, *, before: int | None = None, limit: int = 200) -> list[Call]:
+        """Every request to a provider that was made for a quote, newest first, *before* an id for the next page."""
+        return await self.app.calls.find(job=(await self.quote(id)).job_id, before=before, limit=limit)
 
     async def bank(self, *, before: int | None = None, limit: int = 100) -> list[BankVehicle]:
         """The vehicles whose price is known."""
@@ -146,9 +152,15 @@ class Quotes(Catalogue):
 
     async def cancel_batch(self, id: BatchId, *, by: str = "person", conn: object = None) -> int:
         """Stop a batch: quotes that are done stay; how many were cancelled."""
-        await self.batch(id, conn=conn)
-        await self.app.batches.cancel(id, by=by, conn=conn)
-        return len(await self._rows(requests.cancel(batch_id=id), conn))
+        async with self._within(conn) as connection:
+            await self.batch(id, conn=connection)
+            # The rows first, as workers do it: then nobody waits for the other.
+            rows = await self._rows(requests.cancel(batch_id=id), connection)
+            stopped = await self.app.batches.cancel(id, by=by, conn=connection)
+        if conn is None and stopped.operation_id is not None:
+            async for _ in self.app.batches.carry_out(stopped.operation_id):
+                pass
+        return len(rows)
 
     async def resume_batch(
         self, id: BatchId, *, reset_errors: bool = False, by: str = "person", conn: object = None
@@ -182,10 +194,10 @@ class Quotes(Catalogue):
             batch_id=id, pending_quotes=pending, reset_error_quotes=len(reset), changed=changed or bool(again)
         )
 
-    async def batch_status(self, id: BatchId) -> BatchStanding:
+    async def batch_status(self, id: BatchId, *, conn: object = None) -> BatchStanding:
         """How a batch stands, every figure of one moment."""
-        batch = await self.batch(id)
-        shares = await self._rows(requests.distribution(id))
+        batch = await self.batch(id, conn=conn)
+        shares = await self._rows(requests.distribution(id), conn)
         statuses, checkpoints = Counter[str](), Counter[str]()
         for each in shares:
             statuses[each.status] += each.quotes

@@ -156,6 +156,7 @@ def page(
     since: datetime | None = None,
     until: datetime | None = None,
     before: int | None = None,
+    offset: int = 0,
     limit: int = 50,
     whole: bool = False,
 ) -> Query[Quote]:
@@ -171,6 +172,7 @@ def page(
         "since": since,
         "until": until,
         "before": before,
+        "offset": offset,
         "limit": limit,
         "whole": whole,
     }

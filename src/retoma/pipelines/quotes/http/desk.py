@@ -4,29 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query
+from fastapi import APIRouter, Query
 
 from retoma.model.ids import BatchId
 from retoma.pipelines.quotes.http import schemas as shapes
-from retoma.pipelines.quotes.library import Quotes
-from retoma.pipelines.quotes.pipeline import process_quote_request
-from retoma.web.api.schemas import requests
-from retoma.web.http.auth import CONTENT, Here, Visit, needs
+from retoma.pipelines.quotes.http.context import CONTENT, LIMITED, Number, library_of
+from retoma.web.http.auth import Here, needs
 from retoma.web.http.route import ApiRoute
 from retoma.web.words import number_of
 
-NAME = process_quote_request.name
-LIMITED = ("pipelines_limited",)
-
 router = APIRouter(tags=["quotes"], route_class=ApiRoute)
-
-Number = Annotated[requests.Id, Path()]
-
-
-def library_of(visit: Visit) -> Quotes:
-    """The quotes of the app, for whoever may see them."""
-    visit.only(NAME)
-    return Quotes(visit.app)
 
 
 # — looking —

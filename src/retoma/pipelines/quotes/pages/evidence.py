@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Response
-from starlette.responses import StreamingResponse
 
 from retoma.errors import NotFound
-from retoma.pipelines.quotes.images import ENDINGS
+from retoma.pipelines.quotes.http.kept import sent
 from retoma.pipelines.quotes.model import Source
 from retoma.pipelines.quotes.pages.context import CONTENT, Library, Number
-from retoma.providers import BlobStore
 from retoma.web.api.schemas.requests import Id
 from retoma.web.http.auth import Here, Visit, needs
 from retoma.web.pages.route import PageRoute
 
 router = APIRouter(prefix="/itens/{id}", route_class=PageRoute)
-
-_ENDINGS = {"text/html": "html", "application/json": "json", **ENDINGS}
-# The pages of strangers run nothing and load nothing: they are saved, not shown.
-_CLOSED = "default-src 'none'; frame-ancestors 'none'; sandbox"
 
 Part = Annotated[Id, Path()]
 
@@ -33,7 +25,7 @@ async def show_evidence(id: Number, source: Part, library: Library, visit: Here)
     """What was read, byte for byte: its SHA-256 is that of the report."""
     found = await _source(library, visit, id, source)
     kind = found.evidence_kind or "text/html"
-    return await _sent(visit, found.evidence_blob, kind, f"fonte-{source}", inline=False)
+    return await sent(visit, found.evidence_blob, kind, f"fonte-{source}", inline=False)
 
 
 @router.get("/fontes/{source}/captura")
@@ -41,7 +33,7 @@ async def show_evidence(id: Number, source: Part, library: Library, visit: Here)
 async def show_screenshot(id: Number, source: Part, library: Library, visit: Here) -> Response:
     """The picture of the page."""
     found = await _source(library, visit, id, source)
-    return await _sent(visit, found.screenshot_file_id, "image/png", f"fonte-{source}", inline=True)
+    return await sent(visit, found.screenshot_file_id, "image/png", f"fonte-{source}", inline=True)
 
 
 @router.get("/imagem")
@@ -52,7 +44,7 @@ async def show_image(id: Number, library: Library, visit: Here) -> Response:
     image = (await library.quote(id)).image
     if image is None:
         raise NotFound(f"Quote {id} has no image.")
-    return await _sent(visit, image.blob, image.kind, f"item-{id}", inline=True)
+    return await sent(visit, image.blob, image.kind, f"item-{id}", inline=True)
 
 
 async def _source(library: Library, visit: Visit, id: int, source: int) -> Source:
@@ -61,26 +53,3 @@ async def _source(library: Library, visit: Visit, id: int, source: int) -> Sourc
         if each.id == source:
             return each
     raise NotFound(f"Quote {id} has no source {source}.")
-
-
-async def _sent(visit: Visit, blob: str | None, kind: str, name: str, *, inline: bool) -> Response:
-    if blob is None or not visit.app.provides(BlobStore):
-        raise NotFound("There is no evidence of this.")
-    blobs = visit.app.provider(BlobStore)
-    if not await blobs.exists(blob):
-        raise NotFound("There is no evidence of this.")
-    stack = AsyncExitStack()
-    content = await stack.enter_async_context(blobs.open(blob))
-
-    async def pieces() -> AsyncIterator[bytes]:
-        async with stack:
-            async for piece in content:
-                yield piece
-
-    how = "inline" if inline else "attachment"
-    headers = {
-        "Content-Disposition": f'{how}; filename="{name}.{_ENDINGS.get(kind, "txt")}"',
-        "Content-Encoding": "identity",
-        "Content-Security-Policy": _CLOSED,
-    }
-    return StreamingResponse(pieces(), media_type=kind if kind in _ENDINGS else "text/plain", headers=headers)

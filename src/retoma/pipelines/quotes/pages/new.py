@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
@@ -170,12 +172,12 @@ async def start_list(library: Library, visit: Here, request: Request) -> Respons
     except ListRefused as error:
         return await _form(library, request, refused=error.code, status=_UNFIT)
 
-    async def begin(conn: object) -> BatchId:
+    async def begin(listed: ItemList, conn: object) -> BatchId:
         id, _ = await library.create_batch(
-            sent.content,
+            listed,
             name=sent.said.get("name", ""),
             filename=sent.filename,
-            columns=sent.columns,
+            sha256=hashlib.sha256(sent.content).hexdigest(),
             project_id=_project(sent.said),
             researcher=sent.said.get("researcher", "").strip()[:_LONGEST_PLACE] or None,
             by=visit.caller,
@@ -184,8 +186,9 @@ async def start_list(library: Library, visit: Here, request: Request) -> Respons
         return id
 
     try:
-        await quotas_of(request).make_room(visit, len((await sent.read()).items))
-        id = await done(visit, begin, new=True)
+        listed = await sent.read()
+        await quotas_of(request).make_room(visit, len(listed.items))
+        id = await done(visit, partial(begin, listed), new=True)
     except ListRefused:
         return await _preview(library, request, sent)
     except (ConfigurationError, Conflict, NotFound):

@@ -109,7 +109,8 @@ select quote.id, quote.job_id, quote.project_id, quote.config_version_id, quote.
    and (%(until)s::timestamptz is null or quote.created_at < %(until)s::timestamptz)
    and (%(before)s::bigint is null or quote.id < %(before)s::bigint)
  order by quote.id desc
- limit %(limit)s::integer;
+ limit %(limit)s::integer
+offset %(offset)s::integer;
 
 -- name: stuck
 -- No sign of life of the row, nor of whoever holds the job.
