@@ -104,6 +104,63 @@ def test_a_list_with_a_column_of_photographs_is_priced_by_its_words(
     assert row == [("DONE", "image/png", hashlib.sha256(png()).hexdigest())]
 
 
+def test_an_asset_is_valued_by_the_terms_of_its_project_and_a_planted_cent_breaks_its_report(
+    command: Command, environment: dict[str, str], tmp_path: Path
+) -> None:
+    environment |= {"RETOMA_HOME": str(tmp_path / "home"), "RETOMA_BROWSER": "none"}
+    wanted, file = tmp_path / "terms.json", tmp_path / "lista.csv"
+    wanted.write_text(json.dumps({"report": {"factors": {"weights": {"ec": "1", "pu": "0", "vuf": "0"}}}}))
+    file.write_text(
+        "descricao;conservacao;anos de uso;vida util restante\nEstante de aço 6 prateleiras;RUIM;12;1\n",
+        encoding="utf-8",
+    )
+
+    made = finish(command, "quotes", "terms", "Bens", "--set", str(wanted), **environment)
+    done = finish(command, "quotes", "run", str(file), "--project", "Bens", **environment)
+    shown = finish(command, "quotes", "show", "1", **environment)
+    told = tmp_path / "r.json"
+    finish(command, "quotes", "export", "--quote", "1", "--to", str(told), "--close", **environment)
+    holds = finish(command, "quotes", "verify", str(told), **environment)
+    content = json.loads(told.read_text())
+    worth = content["reports"][0]["valuation"]
+    value = f"value {worth['value']} = market price {worth['market']} × factor 0.4000"
+    worth["value"] = str(Decimal(worth["value"]) + Decimal("0.01"))
+    told.write_text(json.dumps(content))
+    breaks = finish(command, "quotes", "verify", str(told), **environment)
+
+    assert "Version 1" in made.stderr, made.stderr
+    assert json.loads(made.stdout)["report"]["factors"]["weights"]["ec"] == "1"
+    assert done.returncode == 0, done.stderr
+    assert value in shown.stdout
+    assert "remaining life" in shown.stdout
+    assert holds.returncode == 0, holds.stdout
+    assert (breaks.returncode, "reports[1].valuation.value" in breaks.stdout) == (8, True), breaks.stdout
+
+
+def test_a_table_of_an_index_is_loaded_once_and_listed_with_its_source_and_hash(
+    command: Command, environment: dict[str, str], tmp_path: Path
+) -> None:
+    file, wrong = tmp_path / "ipca.csv", tmp_path / "wrong.csv"
+    text = (
+        "# index: IPCA\n# source: a made-up example\n# dated: 2026-10-09\nmonth,percent\n2026-08,0.12\n2026-09,0.31\n"
+    )
+    file.write_text(text)
+    wrong.write_text(text.replace("2026-08", "2026-07"))
+
+    first, again, refused, listed = (
+        finish(command, "quotes", "indices", *words, "--app", PROGRAM, **environment)
+        for words in (("load", str(file)), ("load", str(file)), ("load", str(wrong)), ("list",))
+    )
+
+    sha256 = hashlib.sha256(text.encode()).hexdigest()
+    assert first.stdout == again.stdout == f"{sha256}\n", first.stderr
+    assert "2026-08 to 2026-09, of 2026-10-09: loaded." in first.stderr
+    assert "it was loaded before" in again.stderr
+    assert (refused.returncode, "2026-08 is missing" in refused.stderr) == (2, True), refused.stderr
+    assert listed.stdout.count(sha256) == 1
+    assert "a made-up example" in listed.stdout
+
+
 def test_a_file_that_is_no_list_is_refused_and_leaves_nothing(
     command: Command, environment: dict[str, str], tmp_path: Path, psql: psycopg.Connection
 ) -> None:

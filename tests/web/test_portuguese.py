@@ -36,6 +36,7 @@ REACHED = (
     "pipelines/embeddings/search.py",
     "pipelines/documents/http.py",
     "pipelines/quotes/catalogue.py",
+    "pipelines/quotes/conditions.py",
     "pipelines/quotes/keeping.py",
     "pipelines/quotes/library.py",
     "pipelines/quotes/reports.py",

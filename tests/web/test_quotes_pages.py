@@ -154,6 +154,70 @@ def test_a_form_without_words_and_without_a_photograph_is_refused(house: House) 
     assert "A cotação não foi pedida" in empty.text
 
 
+# — what an asset is worth —
+
+WORN = {"conservation": "REGULAR", "years_used": "3", "years_left": "6", "book_value": "50,00"}
+
+
+@pytest.fixture
+def enough(open_house: Open, tmp_path: Path) -> tuple[House, dict[type, Any]]:
+    """A house whose market has prices enough."""
+    given = {Market: a_market(Bill(tmp_path / "bill.log")), BlobStore: FolderBlobs(tmp_path / "blobs")}
+    return open_house(extensions=[QUOTES], providers=given), given
+
+
+def worn(house: House, given: dict[type, Any], **terms: Any) -> str:
+    project = ask(house, lambda library: library.create_project("Reavaliação", **terms))
+    sent = post(house, "/itens", data={"text": "Mesa", "project": str(project.id), **WORN})
+    work(house, given)
+    return f"/itens/{sent.headers['location'].rpartition('/')[2]}"
+
+
+def test_a_quote_shows_market_price_each_factor_and_value_in_both_languages(
+    enough: tuple[House, dict[type, Any]],
+) -> None:
+    house, given = enough
+    path = worn(house, given, report={"factors": {}})
+    portuguese, english = get(house, path), get(house, path, **{"Accept-Language": "en"})
+
+    assert '<dd id="asset-value">R$ 79,04</dd>' in portuguese, "104,00 × 0,76"
+    assert "R$ 104,00" in portuguese
+    assert "0,7600" in portuguese
+    assert portuguese.count("data-part=") == 3
+    assert "Vida útil futura (VUF)" in portuguese
+    assert "Reavaliação (R$ 29,04)" in portuguese
+    assert '<dd id="asset-value">R$ 79.04</dd>' in english
+    assert "Remaining life (VUF)" in english
+
+
+def test_a_project_without_factors_says_that_no_value_was_calculated(enough: tuple[House, dict[type, Any]]) -> None:
+    house, given = enough
+    page = get(house, worn(house, given))
+
+    assert "data-no-factors" in page
+    assert 'id="asset-value"' not in page
+
+
+def test_half_a_condition_is_told_and_what_was_typed_is_kept(house: House, psql: psycopg.Connection) -> None:
+    answer = post(house, "/itens", data={"text": "Mesa azul", "conservation": "RUIM", "years_used": "3"})
+
+    assert answer.status_code == 422
+    assert "falta um deles" in answer.text
+    assert "Mesa azul" in answer.text
+    assert '<option value="RUIM" selected>' in answer.text
+    assert psql.execute("select count(*) from quotes.quote_requests").fetchone() == (0,)
+
+
+def test_the_preview_of_a_list_shows_the_condition_of_each_asset(house: House) -> None:
+    content = "descricao;conservação;anos de uso;vida útil restante\nMesa;bom;2;8\nCadeira;bom;;\n".encode()
+
+    shown = preview(house, content).text
+
+    assert "Bom, 2 de uso, 8 restantes" in shown
+    assert "vão juntos" in shown
+    assert 'name="coluna_years_left"' in shown
+
+
 # — lists —
 
 

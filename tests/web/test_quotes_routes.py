@@ -570,3 +570,61 @@ def test_photographs_are_a_batch_by_their_names_and_a_bomb_among_them_is_told(of
     ]  # fmt: skip
     assert [each["codigo_item"] for each in office.get(f"{BATCH}/1/quotes")["quotes"]] == ["P-3", "P-1"]
     assert (again.json()["new"], again.headers["location"]) == (False, "/api/batch-quotes/1")
+
+
+# — what an asset is worth —
+
+WORN = {"conservation": "REGULAR", "years_used": 3, "years_left": 6, "book_value": "50.00"}
+
+
+def test_an_asset_is_asked_for_with_its_condition_and_answered_with_price_factors_and_value(office: Office) -> None:
+    project = office.ask(lambda library: library.create_project("Bens", report={"factors": {}}))
+    told = office.create("Mesa", project_id=project.id, **WORN)
+    form = {"inputText": "Mesa", "project_id": str(project.id), **{name: str(each) for name, each in WORN.items()}}
+    typed = office.client.post(QUOTE, files={name: (None, each) for name, each in form.items()})
+    office.work()
+    found = office.get(f"{QUOTE}/{told}")
+    same = office.get(f"{QUOTE}/{typed.json()['quoteRequestId']}")
+    blind = office.get(f"{QUOTE}/{told}", headers=office.house.key("read"))
+
+    assert (found["conservation"], found["years_used"], found["years_left"]) == ("REGULAR", 3, 6)
+    worth = found["valuation"]
+    # 0.7 × 0.4 + 0.9 × 0.3 + 0.7 × 0.3, and the median of 100, 104 and 110
+    assert {name: Decimal(str(worth[name])) for name in ("market_price", "factor", "asset_value", "difference")} == {
+        "market_price": Decimal("104.00"),
+        "factor": Decimal("0.76"),
+        "asset_value": Decimal("79.04"),
+        "difference": Decimal("29.04"),
+    }
+    assert (worth["movement"], Decimal(str(worth["ec_weight"]))) == ("REVALUATION", Decimal("0.4"))
+    assert same["valuation"] == worth
+    assert "valuation" not in blind
+
+
+def test_a_condition_that_lacks_a_part_is_refused_and_nothing_is_begun(
+    office: Office, psql: psycopg.Connection
+) -> None:
+    half = office.client.post(QUOTE, json={"inputText": "Mesa", "conservation": "BOM"})
+    wrong = office.client.post(QUOTE, json={"inputText": "Mesa", **WORN, "conservation": "NOVO"})
+    portuguese = office.client.post(
+        QUOTE, json={"inputText": "Mesa", "conservation": "BOM"}, headers={"Accept-Language": "pt-BR"}
+    )
+
+    assert code(half) == code(wrong) == (422, "validation_failed")
+    assert "years_used is missing" in half.text
+    assert "falta years_used" in portuguese.text
+    assert psql.execute("select count(*) from quotes.quote_requests").fetchone() == (0,)
+
+
+def test_a_list_says_which_columns_hold_the_condition(office: Office) -> None:
+    content = b"item;x;y;z\nMesa;BOM;1;9\n"
+    sent = office.send(
+        content,
+        coluna_description="item",
+        coluna_conservation="x",
+        coluna_years_used="y",
+        coluna_years_left="z",
+    )
+    (quote,) = office.get(f"{BATCH}/{sent.json()['id']}/quotes")["quotes"]
+
+    assert (quote["conservation"], quote["years_used"], quote["years_left"]) == ("BOM", 1, 9)

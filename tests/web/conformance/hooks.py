@@ -17,6 +17,7 @@ OPEN_BATCH = os.environ["OPEN_BATCH"]
 READABLE = "Contrato de locação de imóvel entre as partes, por trinta meses. "
 BOOKS = ("/api/v1/books", "/api/summarize")
 ITEMS = ("/api/quotes", "/api/batch-quotes/text")
+CONDITION = ("conservation", "years_used", "years_left", "book_value")
 VISIBLE = re.compile(r"[\x21-\x7e]{1,255}")
 
 
@@ -67,6 +68,8 @@ def items_of(path: str, body: dict[str, Any], *, form: bool) -> dict[str, Any]:
         return {"file": f"descricao\nMesa {uuid.uuid4().hex}\n"}
     if path not in ITEMS:
         return body
+    if any(body.get(part) is None for part in CONDITION[:3]):  # the condition of an asset is told as a whole
+        body = {name: each for name, each in body.items() if name not in CONDITION}
     return {"inputText": "Mesa"} if form else {**body, "inputText": f"Mesa;{body['inputText']}"[:900]}
 
 

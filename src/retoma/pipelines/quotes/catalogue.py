@@ -10,12 +10,14 @@ from pydantic import TypeAdapter, ValidationError
 
 from retoma.errors import ConfigurationError, Conflict, NotFound
 from retoma.model.ids import BatchId
-from retoma.pipelines.quotes import batches, projects, requests
+from retoma.pipelines.quotes import batches, indices, projects, requests
+from retoma.pipelines.quotes.conditions import Condition
 from retoma.pipelines.quotes.images import KeptImage
 from retoma.pipelines.quotes.keeping import Keeping, fingerprint_of
 from retoma.pipelines.quotes.lists import LONGEST_CODE, LONGEST_TEXT, MOST_ITEMS, ItemList, read_list
-from retoma.pipelines.quotes.model import BatchItem, Project, Quote, QuoteBatch, Terms, Version
+from retoma.pipelines.quotes.model import BatchItem, LoadedIndex, Project, Quote, QuoteBatch, Terms, Version
 from retoma.pipelines.quotes.pipeline import Ordered, process_quote_request
+from retoma.pipelines.quotes.pricing.correction import load as read_index
 from retoma.pipelines.quotes.progress import as_json
 from retoma.pipelines.quotes.report_terms import report_terms
 from retoma.pipelines.quotes.requests import NewQuote
@@ -107,6 +109,25 @@ class Catalogue(Keeping):
         """Every version of the terms of a project, the newest first."""
         return await self._rows(projects.versions(project_id), conn)
 
+    async def load_index(self, content: bytes, *, by: str = "person", conn: object = None) -> tuple[LoadedIndex, bool]:
+        """The table of a price index in the file *content*, kept as it is; and whether it is new. Reports of projects
+        that ask for the index take the newest table; closed ones keep theirs.
+        """
+        try:
+            text = content.decode()
+        except UnicodeDecodeError:
+            raise ConfigurationError("The index table is no text in UTF-8.", next="Save it as UTF-8.") from None
+        if "\0" in text:
+            raise ConfigurationError("The index table holds signs that are no text.", next="Save it as CSV.")
+        table = read_index(text)
+        async with self._within(conn) as connection:
+            new = await self._rows(indices.put(table, text, by=by), connection)
+            return (await self._rows(indices.page(sha256=table.sha256), connection))[0], bool(new)
+
+    async def indices(self, *, index: str | None = None, limit: int = 200) -> list[LoadedIndex]:
+        """The tables of price indices that were loaded, the newest first."""
+        return await self._rows(indices.page(index=index, limit=limit))
+
     async def _project(self, id: int | None, conn: object) -> Project:
         return await (self.default_project(conn=conn) if id is None else self.project(id, conn=conn))
 
@@ -121,11 +142,12 @@ class Catalogue(Keeping):
         researcher: str | None = None,
         project_id: int | None = None,
         image: KeptImage | None = None,
+        condition: Condition | None = None,
         by: str = "person",
         conn: object = None,
     ) -> int:
         """A quote of one item, by its words, by an *image* that ``keep_image`` has taken, or by both; its id. A worker
-        does it.
+        does it. With the *condition* of the asset and the factors of the project its value is told beside the price.
         """
         text = _checked(text, code, image=image is not None)
         async with self._within(conn) as connection:
@@ -138,6 +160,7 @@ class Catalogue(Keeping):
                 code=code,
                 place=place or project.terms.get("place"),
                 image=image,
+                condition=condition,
             )
             rows = await self._rows(
                 requests.create(
@@ -176,6 +199,7 @@ class Catalogue(Keeping):
                 unit=before.unit,
                 quantity=before.quantity,
                 image=given.image,
+                condition=before.condition,
             )
             made = await self._rows(
                 requests.create(
@@ -280,6 +304,7 @@ class Catalogue(Keeping):
                 unit=item.unit,
                 quantity=item.quantity,
                 image=item.kept,
+                condition=item.condition,
                 index=index,
             )
             for index, (item, receipt) in enumerate(zip(listed.items, receipts, strict=True))

@@ -14,6 +14,7 @@ import click
 from retoma.cli import acting, context, output
 from retoma.cli.batch_watch import SOME_FAILED, follow
 from retoma.cli.root import INTERRUPTED
+from retoma.pipelines.quotes.cli_terms import indices, terms
 
 if TYPE_CHECKING:
     from retoma.app.retoma import Retoma
@@ -240,10 +241,41 @@ async def _one(library: Quotes, id: int) -> None:
         },
         nothing="Nothing was tested.",
     )
+    await _worth(library, id)
     stage = quote.processing_checkpoint or "INIT"
     output.talk(f"Stage {stage}, {quote.progress_percentage} %, attempt {quote.attempt_number}.")
     if quote.error_message:
         output.talk(quote.error_message.partition("\n")[0])
+
+
+async def _worth(library: Quotes, id: int) -> None:
+    """The value of an asset, where its condition was told: price, each factor with its weight, value."""
+    from retoma.pipelines.quotes.reports import Reports
+
+    told = await Reports(library.app).valuation(id)
+    if told is None or (asset := told.research.asset) is None:
+        return
+    if asset.factors is None or (found := told.valuation) is None:
+        output.talk("No value: the terms of the project have no report.factors. See retoma quotes terms.")
+        return
+    weights = asset.factors.weights
+    parts = [
+        ("conservation", str(asset.conservation), found.ec, weights["ec"]),
+        ("use", f"{asset.years_used} years", found.pu, weights["pu"]),
+        ("remaining life", f"{asset.years_left} years", found.vuf, weights["vuf"]),
+    ]
+    output.say("")
+    output.table(
+        parts,
+        {
+            "part": lambda each: each[0],
+            "asset": lambda each: each[1],
+            "factor": lambda each: f"{each[2]:f}",
+            "weight": lambda each: f"{each[3]:f}",
+        },
+        nothing="",
+    )
+    output.say(f"value {found.value:.2f} = market price {found.market:.2f} × factor {found.factor:f}")
 
 
 @quotes.command()
@@ -303,3 +335,7 @@ def verify(report: Path, reference: str | None) -> None:
         "The report does not hold." if problems else "The report holds: every figure follows from its evidence."
     )
     click.get_current_context().exit(SOME_FAILED if problems else 0)
+
+
+quotes.add_command(terms)
+quotes.add_command(indices)

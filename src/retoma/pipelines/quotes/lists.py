@@ -18,6 +18,7 @@ from pathlib import PurePath
 from typing import Any
 
 from retoma.errors import ConfigurationError
+from retoma.pipelines.quotes.conditions import Condition, ConditionRefused, condition_of
 from retoma.pipelines.quotes.images import KeptImage
 
 MOST_ITEMS = 10_000
@@ -51,6 +52,15 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "place": ("local", "localizacao", "local do bem", "setor", "unidade administrativa", "sala", "place", "location"),
     "unit": ("unidade", "unidade de medida", "unid", "un", "um", "unit", "unit of measure"),
     "quantity": ("quantidade", "qtd", "qtde", "quant", "quantity", "qty"),
+    "conservation": ("estado de conservacao", "conservacao", "ec", "condicao", "conservation", "condition"),
+    "years_used": ("anos de uso", "periodo de uso", "tempo de uso", "idade", "pu", "years used", "age"),
+    "years_left": (
+        "vida util restante", "vida util futura", "vida util remanescente", "vida restante", "anos restantes", "vuf",
+        "years left", "remaining life", "remaining years",
+    ),
+    "book_value": (
+        "valor contabil", "valor contabil liquido", "valor liquido contabil", "net book value", "book value",
+    ),
 }  # fmt: skip
 """What people call each column, without accents and in small letters. The first that fits is taken."""
 IMAGE_NAMES = {
@@ -69,6 +79,8 @@ class ListedItem:
     place: str | None = None
     unit: str | None = None
     quantity: Decimal | None = None
+    condition: Condition | None = None
+    """In what condition the asset is, where its value is asked for."""
     image: str | None = None
     """The name of its photograph, as the list has it."""
     kept: KeptImage | None = None
@@ -331,6 +343,7 @@ def _add(found: ItemList, line: int, given: Mapping[str, str], *, most: int, sai
     code = given.get("code", "").strip() or None
     quantity, wrong = _quantity(given.get("quantity", ""))
     image = given.get("image", "").strip() or None
+    condition, unfit = _condition(given)
     problem = None
     if not text and not image:
         problem = ("description_missing", "The row has no description.")
@@ -342,6 +355,8 @@ def _add(found: ItemList, line: int, given: Mapping[str, str], *, most: int, sai
         problem = ("code_too_long", f"The code has {len(code):,} characters; {LONGEST_CODE} are taken.")
     elif wrong:
         problem = ("quantity_unreadable", f"{wrong[:40]!r} is no quantity.")
+    elif unfit:
+        problem = (unfit.code, unfit.message)
     if problem:
         found.problems.append(
             Problem(line=line, reason=problem[0], message=problem[1], text=(said or text)[:200].replace("\0", ""))
@@ -359,9 +374,17 @@ def _add(found: ItemList, line: int, given: Mapping[str, str], *, most: int, sai
             place=given.get("place", "").strip()[:200] or None,
             unit=given.get("unit", "").strip()[:50] or None,
             quantity=quantity,
+            condition=condition,
             image=image,
         )
     )
+
+
+def _condition(given: Mapping[str, str]) -> tuple[Condition | None, ConditionRefused | None]:
+    try:
+        return condition_of(given), None
+    except ConditionRefused as error:
+        return None, error
 
 
 def _quantity(said: str) -> tuple[Decimal | None, str | None]:

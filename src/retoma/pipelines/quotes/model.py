@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
 import orjson
 
 from retoma.model.ids import BatchId, JobId
+from retoma.pipelines.quotes.conditions import Condition
 from retoma.pipelines.quotes.images import KeptImage
+from retoma.pipelines.quotes.pricing.valuation import Conservation
 from retoma.pipelines.quotes.stages import QuoteStatus
 
 
@@ -114,6 +116,10 @@ class Quote:
     pesquisador: str | None
     unit: str | None
     quantity: Decimal | None
+    conservation: str | None
+    years_used: int | None
+    years_left: int | None
+    book_value: Decimal | None
     claude_payload_json: dict[str, Any] | None
     search_query_final: str | None
     google_shopping_response_json: dict[str, Any] | None
@@ -151,6 +157,18 @@ class Quote:
     def image(self) -> KeptImage | None:
         """The photograph of the item."""
         return _image(self.input_blob, self.input_sha256, self.input_kind)
+
+    @property
+    def condition(self) -> Condition | None:
+        """In what condition the asset is, where that was said."""
+        if self.conservation is None or self.years_used is None or self.years_left is None:
+            return None
+        return Condition(
+            conservation=Conservation(self.conservation),
+            years_used=self.years_used,
+            years_left=self.years_left,
+            book_value=self.book_value,
+        )
 
     @property
     def tested_products(self) -> list[dict[str, Any]]:
@@ -351,6 +369,22 @@ class ClosedReport:
 
     def __post_init__(self) -> None:
         _parse(self, "content")
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedIndex:
+    """The table of a price index as it was loaded; a newer file is another one."""
+
+    id: int
+    index: str
+    source: str
+    dated: date
+    first_month: str
+    last_month: str
+    content: str
+    sha256: str
+    loaded_by: str
+    loaded_at: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,13 +13,23 @@ import orjson
 from retoma.app.retoma import Retoma
 from retoma.errors import Conflict, NotFound
 from retoma.model.ids import BatchId
-from retoma.pipelines.quotes import requests, reviews, sources
+from retoma.pipelines.quotes import indices, requests, reviews, sources
 from retoma.pipelines.quotes.library import Quotes
 from retoma.pipelines.quotes.model import ClosedReport, Quote, Review, Source
 from retoma.pipelines.quotes.ports import Evidence, Method, Refusal, SourceKind
 from retoma.pipelines.quotes.pricing import report, report_pdf, report_xlsx
-from retoma.pipelines.quotes.pricing.report import Decision, Document, Research, fingerprint, from_json, to_json
-from retoma.pipelines.quotes.report_terms import report_terms
+from retoma.pipelines.quotes.pricing.correction import IndexTable, load
+from retoma.pipelines.quotes.pricing.report import (
+    Asset,
+    Decision,
+    Document,
+    Report,
+    Research,
+    fingerprint,
+    from_json,
+    to_json,
+)
+from retoma.pipelines.quotes.report_terms import ReportTerms, report_terms
 from retoma.pipelines.quotes.stages import QuoteStatus
 from retoma.providers import BlobStore
 
@@ -134,10 +144,24 @@ class Reports:
         from retoma.pipelines.quotes.pricing import verify  # noqa: PLC0415 - it brings the readers of pages
 
         problems = [(each.where, each.what) for each in await verify.verify(content, self.blob)]
-        sha256 = fingerprint(verify.read(content))
+        told = verify.read(content)
+        sha256 = fingerprint(told)
+        problems += [each for one in told.reports if (each := await self._index_problem(one.research))]
         if not problems and not await self.app.fetch(reviews.closed(sha256=sha256)):
             problems.append(("report", "no report with these figures was closed here"))
         return problems
+
+    async def _index_problem(self, research: Research) -> tuple[str, str] | None:
+        """Whether the table of the index that a report has is the one that was loaded, month by month."""
+        if research.index is None or research.index_wanted is None:
+            return None
+        where = f"item {research.number}, index {research.index.index}"
+        rows = await self.app.fetch(indices.page(sha256=research.index.sha256, limit=1))
+        if not rows:
+            return where, "no table with this hash was loaded here"
+        return (
+            None if load(rows[0].content) == research.index else (where, "its months are not those of the loaded file")
+        )
 
     # — from rows to a document —
 
@@ -186,8 +210,27 @@ class Reports:
                 versions = await self.library.versions(quote.project_id, conn=conn)
                 terms |= {each.id: {**each.terms, "version": each.version} for each in versions}
             decided = await self.app.fetch(reviews.page(quote.id), conn=conn)
-            researches.append(_research(quote, tested[quote.id], decided, terms[quote.config_version_id]))
+            told = terms[quote.config_version_id]
+            asked = report_terms(told.get("report") or {})
+            table = asked.table or await self._table(asked.index, conn)
+            researches.append(_research(quote, tested[quote.id], decided, told, asked, table))
         return researches
+
+    async def _table(self, index: str | None, conn: object) -> IndexTable | None:
+        """The newest table of *index* that was loaded."""
+        if index is None:
+            return None
+        rows = await self.app.fetch(indices.page(index=index, limit=1), conn=conn)
+        return load(rows[0].content) if rows else None
+
+    async def valuation(self, quote_id: int) -> Report | None:
+        """What the report says of the value of an asset: price, factors and value; None where no value was asked for,
+        or no price counts.
+        """
+        if (await self.library.quote(quote_id)).condition is None:
+            return None
+        (told,) = (await self.document(quote_id=quote_id)).reports
+        return told if told.result is not None else None
 
 
 def of_row(closed: ClosedReport) -> Document:
@@ -195,23 +238,33 @@ def of_row(closed: ClosedReport) -> Document:
     return from_json(orjson.dumps(closed.content))
 
 
-def _research(quote: Quote, tested: Sequence[Source], decided: Sequence[Review], terms: Mapping[str, Any]) -> Research:
-    told = report_terms(terms.get("report") or {})
+def _research(
+    quote: Quote,
+    tested: Sequence[Source],
+    decided: Sequence[Review],
+    terms: Mapping[str, Any],
+    told: ReportTerms,
+    table: IndexTable | None,
+) -> Research:
+    version = f"{quote.config_version_id} (versão {terms['version']})"
     return Research(
         number=str(quote.id),
-        object=quote.input_text,
+        object=quote.input_text or f"{quote.search_query_final or 'Item'} (identificado pela fotografia)",
         researcher=quote.pesquisador or quote.created_by,
         researched_at=quote.completed_at or quote.created_at,
         sources=tuple(_source(each) for each in tested),
         rules=told.rules,
         max_days={**report.usual_days(), **told.max_days},
-        index=told.index,
+        index=table,
+        index_wanted=told.index,
         code=quote.codigo_item,
         unit=quote.unit or "un",
         quantity=quote.quantity or Decimal(1),
         place=quote.local,
         query=quote.search_query_final,
-        configuration=f"{quote.config_version_id} (versão {terms['version']})",
+        configuration=version,
+        asset=_asset(quote, told, version),
+        picture=_picture(quote),
         legal_basis=told.legal_basis,
         justification=told.justification,
         approved_by=told.approved_by,
@@ -219,6 +272,26 @@ def _research(quote: Quote, tested: Sequence[Source], decided: Sequence[Review],
         decisions=tuple(
             Decision(at=each.created_at, by=each.by, what=_ACTIONS[each.action], reason=each.reason) for each in decided
         ),
+    )
+
+
+def _asset(quote: Quote, told: ReportTerms, version: str) -> Asset | None:
+    if (given := quote.condition) is None:
+        return None
+    return Asset(
+        factors=told.factors.of_version(version) if told.factors else None,
+        conservation=given.conservation,
+        years_used=given.years_used,
+        years_left=given.years_left,
+        book_value=given.book_value,
+    )
+
+
+def _picture(quote: Quote) -> Evidence | None:
+    if (image := quote.image) is None:
+        return None
+    return Evidence(
+        url=f"item:{quote.id}", sha256=image.sha256, blob=image.blob, captured_at=quote.created_at, kind=image.kind
     )
 
 

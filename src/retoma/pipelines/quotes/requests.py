@@ -8,6 +8,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
+from retoma.pipelines.quotes.conditions import Condition
 from retoma.pipelines.quotes.images import KeptImage
 from retoma.pipelines.quotes.model import (
     Figures,
@@ -42,6 +43,7 @@ class NewQuote:
     unit: str | None = None
     quantity: Decimal | None = None
     image: KeptImage | None = None
+    condition: Condition | None = None
     index: int | None = None
 
 
@@ -78,6 +80,10 @@ def create(
         "places": array([each.place for each in given]),
         "units": array([each.unit for each in given]),
         "quantities": array([each.quantity for each in given]),
+        "conservations": array([each.condition and str(each.condition.conservation) for each in given]),
+        "used": array([None if each.condition is None else each.condition.years_used for each in given]),
+        "left": array([None if each.condition is None else each.condition.years_left for each in given]),
+        "book_values": array([None if each.condition is None else each.condition.book_value for each in given]),
         "indexes": array([each.index for each in given]),
     }
     return Query(SQL["create"], row, params)

@@ -9,7 +9,7 @@ PAGE = Path(__file__).parents[4] / "docs/guides/quotes-checklist.md"
 ROWS = re.findall(r"^\| (\d+) \| (.+?) \| (.+?) \|$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
 TESTS = {
     name
-    for file in Path(__file__).parent.glob("test_*.py")
+    for file in Path(__file__).parents[1].rglob("test_*.py")
     for name in re.findall(r"^(?:async )?def (test_\w+)", file.read_text(encoding="utf-8"), re.MULTILINE)
 }
 

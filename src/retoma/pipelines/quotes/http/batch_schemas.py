@@ -54,6 +54,10 @@ class FileListOrder(ListOrder):
     coluna_place: Annotated[Column | None, Field(description="The column of places.")] = None
     coluna_unit: Annotated[Column | None, Field(description="The column of units.")] = None
     coluna_quantity: Annotated[Column | None, Field(description="The column of quantities.")] = None
+    coluna_conservation: Annotated[Column | None, Field(description="The column of states of conservation.")] = None
+    coluna_years_used: Annotated[Column | None, Field(description="The column of years of use.")] = None
+    coluna_years_left: Annotated[Column | None, Field(description="The column of remaining years.")] = None
+    coluna_book_value: Annotated[Column | None, Field(description="The column of book values.")] = None
 
     def columns(self) -> dict[str, str] | None:
         """Which header is what, where somebody has said so."""

@@ -10,9 +10,11 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from retoma.model.call import Call
+from retoma.pipelines.quotes.conditions import MOST_YEARS, PARTS, Condition, condition_of
 from retoma.pipelines.quotes.http.forms import FORM, JSON
 from retoma.pipelines.quotes.lists import LONGEST_CODE, LONGEST_TEXT
 from retoma.pipelines.quotes.model import Quote, Source
+from retoma.pipelines.quotes.pricing.report import Report
 from retoma.pipelines.quotes.stages import QuoteStatus
 from retoma.web.api.schemas import requests as asked
 from retoma.web.api.schemas.responses import Opened, Schema, Time
@@ -28,6 +30,8 @@ _ONCE = {
 
 Place = Annotated[str, Field(max_length=_LONGEST_PLACE)]
 Code = Annotated[str, Field(max_length=LONGEST_CODE)]
+Years = Annotated[int, Field(ge=0, le=MOST_YEARS), asked.WHOLE]
+BookValue = Annotated[str, Field(pattern=r"^\d{1,12}(\.\d{1,2})?$")]
 PageNumber = Annotated[int, Field(ge=1, le=500), asked.WHOLE]
 PageSize = Annotated[int, Field(ge=1, le=200), asked.WHOLE]
 
@@ -66,6 +70,18 @@ class QuoteOrder(asked.Wanted):
     local: Annotated[Place | None, Field(description="Where it stands.")] = None
     pesquisador: Annotated[Place | None, Field(description="Who researches the price.")] = None
     project_id: Annotated[asked.Id | None, Field(description="The project whose terms are used.")] = None
+    conservation: Annotated[
+        Literal["BOM", "REGULAR", "RUIM"] | None,
+        Field(description="In what state the asset is; with years_used and years_left, its value is told."),
+    ] = None
+    years_used: Annotated[Years | None, Field(description="How many years it was used.")] = None
+    years_left: Annotated[Years | None, Field(description="How many more years it can be used.")] = None
+    book_value: Annotated[BookValue | None, Field(description="What it is worth in the books, in reais.")] = None
+
+    def condition(self) -> Condition | None:
+        """In what condition the asset is; a part that is missing is refused."""
+        said = {part: getattr(self, part) for part in PARTS}
+        return condition_of({part: str(value) for part, value in said.items() if value is not None})
 
 
 class PhotographedOrder(QuoteOrder):
@@ -139,6 +155,10 @@ class QuoteShown(Schema):
     codigo_item: str | None
     unit: str | None
     quantity: Decimal | None
+    conservation: str | None
+    years_used: int | None
+    years_left: int | None
+    book_value: Decimal | None
     valor_medio: Decimal | None
     valor_minimo: Decimal | None
     valor_maximo: Decimal | None
@@ -231,6 +251,45 @@ class SourceFailure(Schema):
         )
 
 
+class ValuationShown(Schema):
+    """What an asset is worth: market price × factor, and each part of the factor with its weight."""
+
+    market_price: Decimal
+    asset_value: Decimal
+    factor: Decimal
+    ec: Decimal
+    ec_weight: Decimal
+    pu: Decimal
+    pu_weight: Decimal
+    vuf: Decimal
+    vuf_weight: Decimal
+    configuration: str
+    movement: Literal["REVALUATION", "IMPAIRMENT", "NONE"] | None
+    difference: Decimal | None
+
+    @classmethod
+    def seen(cls, told: Report | None) -> ValuationShown | None:
+        """As the report of the quote has it; None where it has none."""
+        asset = told.research.asset if told else None
+        if told is None or (found := told.valuation) is None or asset is None or asset.factors is None:
+            return None
+        weights = asset.factors.weights
+        return cls(
+            market_price=found.market,
+            asset_value=found.value,
+            factor=found.factor,
+            ec=found.ec,
+            ec_weight=weights["ec"],
+            pu=found.pu,
+            pu_weight=weights["pu"],
+            vuf=found.vuf,
+            vuf_weight=weights["vuf"],
+            configuration=found.version,
+            movement=found.movement,
+            difference=found.difference,
+        )
+
+
 class QuoteWhole(QuoteShown):
     """A quote with all that was found: what a model said of it, what was searched, every product that was tested."""
 
@@ -239,11 +298,12 @@ class QuoteWhole(QuoteShown):
     google_shopping_response_json: dict[str, Any] | None = None
     step_details: dict[str, Any] | None = None
     resume_data: dict[str, Any] | None = None
+    valuation: ValuationShown | None = None
     sources: list[SourceShown] | None = None
     failures: list[SourceFailure] | None = None
 
     @classmethod
-    def seen(cls, quote: Quote, tested: Sequence[Source], *, content: bool) -> QuoteWhole:
+    def seen(cls, quote: Quote, tested: Sequence[Source], *, content: bool, worth: Report | None = None) -> QuoteWhole:
         plain = QuoteShown.of(quote, content=content).model_dump(exclude_unset=True)
         plain["shopping_response_saved_at"] = quote.shopping_response_saved_at
         if not content:
@@ -253,6 +313,7 @@ class QuoteWhole(QuoteShown):
             "google_shopping_response_json": quote.google_shopping_response_json,
             "step_details": quote.step_details,
             "resume_data": quote.resume_data,
+            "valuation": ValuationShown.seen(worth),
             "sources": [SourceShown.seen(each) for each in tested if each.is_valid],
             "failures": [SourceFailure.seen(each) for each in tested if not each.is_valid],
         }

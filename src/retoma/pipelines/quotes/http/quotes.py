@@ -16,6 +16,7 @@ from retoma.pipelines.quotes.http.photographs import UNKEPT, kept_image, release
 from retoma.pipelines.quotes.images import MOST_BYTES as MOST_IMAGE_BYTES
 from retoma.pipelines.quotes.library import Quotes
 from retoma.pipelines.quotes.model import Quote
+from retoma.pipelines.quotes.pricing.report import Report
 from retoma.pipelines.quotes.reports import MEDIA_TYPES, Reports
 from retoma.pipelines.quotes.stages import QuoteStatus
 from retoma.web.api.schemas import requests
@@ -55,6 +56,7 @@ async def create_quote_request(library: Library, visit: Here, request: Request) 
             researcher=(order.pesquisador or "").strip() or None,
             project_id=order.project_id,
             image=image,
+            condition=order.condition(),
             by=visit.caller,
             conn=visit.conn,
         )
@@ -126,13 +128,15 @@ async def get_quote_request(id: Number, library: Library, visit: Here) -> shapes
     """A quote as it stands. What was found, the products that count and those that do not with their reasons, is there
     with the scope ``content:read``.
     """
-    return await _whole(library, visit, await library.quote(id))
+    quote = await library.quote(id)
+    worth = await Reports(library.app).valuation(id) if quote.condition and visit.may(CONTENT) else None
+    return await _whole(library, visit, quote, worth=worth)
 
 
-async def _whole(library: Quotes, visit: Visit, quote: Quote) -> shapes.QuoteWhole:
+async def _whole(library: Quotes, visit: Visit, quote: Quote, *, worth: Report | None = None) -> shapes.QuoteWhole:
     content = visit.may(CONTENT)
     tested = await library.sources(quote.id, conn=visit.conn) if content else []
-    return shapes.QuoteWhole.seen(quote, tested, content=content)
+    return shapes.QuoteWhole.seen(quote, tested, content=content, worth=worth)
 
 
 @router.get("/{id}/integration-logs")

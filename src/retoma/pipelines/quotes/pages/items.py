@@ -13,6 +13,7 @@ from retoma.pipelines.quotes.model import ClosedReport
 from retoma.pipelines.quotes.pages import view
 from retoma.pipelines.quotes.pages.context import ROOT, Library, Number, Say, done, led, shown, speaker
 from retoma.pipelines.quotes.ports import SourceKind
+from retoma.pipelines.quotes.reports import Reports
 from retoma.web.api.schemas.requests import Wanted
 from retoma.web.http.auth import Here, needs
 from retoma.web.http.quotas import quotas_of, submitted
@@ -86,6 +87,7 @@ async def quote_page(library: Quotes, request: Request, id: int, *, status: int 
         "struck": [each for each in sources if not each.is_accepted],
         "reviews": await library.reviews(id),
         "report": await _closed(library, id),
+        "worth": await Reports(library.app).valuation(id),
         "bill": view.bill_of(await library.quote_costs(id)),
         "why": why if sources or why != "no_prices" else "nothing_found",
         "why_told": view.told_of(quote.error_message),

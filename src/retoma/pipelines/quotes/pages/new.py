@@ -11,6 +11,7 @@ from fastapi import APIRouter, Request, Response
 
 from retoma.errors import ConfigurationError, Conflict, NotFound
 from retoma.model.ids import BatchId
+from retoma.pipelines.quotes.conditions import MOST_YEARS, ConditionRefused, condition_of
 from retoma.pipelines.quotes.images import MOST_BYTES as MOST_IMAGE_BYTES
 from retoma.pipelines.quotes.images import MOST_SIDE, ImageRefused, KeptImage
 from retoma.pipelines.quotes.library import Quotes
@@ -25,6 +26,7 @@ from retoma.pipelines.quotes.lists import (
 )
 from retoma.pipelines.quotes.pages.carried import COLUMN, Carried, carried
 from retoma.pipelines.quotes.pages.context import LARGEST_FORM, Library, done, led, shown
+from retoma.pipelines.quotes.pricing.valuation import Conservation
 from retoma.web.http.auth import Here, needs
 from retoma.web.http.multipart import Upload
 from retoma.web.http.quotas import quotas_of, submitted
@@ -57,6 +59,7 @@ async def create_quote(library: Library, visit: Here, request: Request) -> Respo
     code = said.get("code", "").strip() or None
     try:
         project = _project(said)
+        condition = condition_of(said)
         await quotas_of(request).make_room(visit, 1)
         id = await done(
             visit,
@@ -67,11 +70,14 @@ async def create_quote(library: Library, visit: Here, request: Request) -> Respo
                 researcher=researcher,
                 project_id=project,
                 image=image,
+                condition=condition,
                 by=visit.caller,
                 conn=conn,
             ),
             new=True,
         )
+    except ConditionRefused as error:
+        return await _form(library, request, given=said, unfit=error.code, status=_UNFIT)
     except (ConfigurationError, NotFound):
         return await _form(library, request, given=said, wrong=True, status=_UNFIT)
     await submitted(request, "job", [(await library.quote(id)).job_id])
@@ -117,6 +123,7 @@ async def _form(
     wrong: bool = False,
     refused: str = "",
     unseen: str = "",
+    unfit: str = "",
     status: int = 200,
 ) -> Response:
     return await shown(
@@ -129,6 +136,9 @@ async def _form(
         wrong=wrong,
         refused=refused,
         unseen=unseen,
+        unfit=unfit,
+        states=[str(each) for each in Conservation],
+        most_years=MOST_YEARS,
         image_megabytes=MOST_IMAGE_BYTES // 1_000_000,
         image_side=MOST_SIDE,
         projects=await library.projects(),

@@ -67,7 +67,7 @@ def load(text: str) -> IndexTable:
     about: dict[str, str] = {}
     rows: dict[str, Decimal] = {}
     header_seen = False
-    for number, row in enumerate(csv.reader(text.splitlines()), start=1):
+    for number, row in enumerate(csv.reader(text.removeprefix("\ufeff").splitlines()), start=1):
         if number > _MOST_ROWS:
             raise _wrong(number, f"the table has more than {_MOST_ROWS} lines")
         line = ",".join(row).strip()
@@ -108,11 +108,10 @@ def correct(price: Decimal, table: IndexTable, *, since: date, until: date) -> C
     """*price* of the day *since* in money of *until*: the variations of the months after *since* up to the month
     before *until*, one on the other, because the variation of a month is known when it is over.
     """
-    first, last = _next(_month(since)), _before(_month(until))
-    months = _months(first, last) if first <= last else []
-    if missing := [month for month in months if month not in table.percents]:
+    months = _between(since, until)
+    if (missing := missing_month(table, since=since, until=until)) is not None:
         raise ConfigurationError(
-            f"The {table.index} table of {table.dated} does not know {missing[0]}, and the price of {since} needs it.",
+            f"The {table.index} table of {table.dated} does not know {missing}, and the price of {since} needs it.",
             next="Add the month to the table, or choose another.",
         )
     with localcontext(EXACT):
@@ -132,6 +131,19 @@ def correct(price: Decimal, table: IndexTable, *, since: date, until: date) -> C
             source=table.source,
             dated=table.dated,
         )
+
+
+def missing_month(table: IndexTable | None, *, since: date, until: date) -> str | None:
+    """The first month that the correction of a price needs and *table* does not know; every one, where there is no
+    table. None: nothing is missing.
+    """
+    known: Mapping[str, Decimal] = {} if table is None else table.percents
+    return next((month for month in _between(since, until) if month not in known), None)
+
+
+def _between(since: date, until: date) -> list[str]:
+    first, last = _next(_month(since)), _before(_month(until))
+    return _months(first, last) if first <= last else []
 
 
 def _row(row: list[str], number: int) -> tuple[str, Decimal]:

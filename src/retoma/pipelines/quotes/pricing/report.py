@@ -11,12 +11,14 @@ from decimal import Decimal
 from pydantic import TypeAdapter
 
 from retoma.pipelines.quotes.ports import Evidence, Method, Refusal, SourceKind
-from retoma.pipelines.quotes.pricing.correction import Corrected, IndexTable, correct
+from retoma.pipelines.quotes.pricing.correction import Corrected, IndexTable, correct, missing_month
 from retoma.pipelines.quotes.pricing.offers import cents
 from retoma.pipelines.quotes.pricing.statistics import Discard, Figures, Judged, Rules, figures, judge
 from retoma.pipelines.quotes.pricing.valuation import Conservation, Factors, Valuation, value
 
 PUBLIC = frozenset({SourceKind.OFFICIAL, SourceKind.CONTRACT})
+CORRECTED = PUBLIC | {SourceKind.BANK}
+"""Whose prices were agreed on or looked up on an earlier day, and are corrected by the index."""
 JUSTIFICATION_LENGTH = 100
 """Characters that the reason for fewer prices than the rule wants must have."""
 
@@ -67,9 +69,9 @@ class Decision:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asset:
-    """The asset whose value is asked for, and the factors of the project."""
+    """The asset whose value is asked for, and the factors of the project; None: it has none, and so no value."""
 
-    factors: Factors
+    factors: Factors | None
     conservation: Conservation
     years_used: int
     years_left: int
@@ -89,6 +91,8 @@ class Research:
     max_days: Mapping[SourceKind, int] = field(default_factory=usual_days)
     index: IndexTable | None = None
     """By which old prices are corrected; None: they are not."""
+    index_wanted: str | None = None
+    """The index that the project asks for, whether there is a table of it or not."""
     code: str | None = None
     unit: str = "un"
     quantity: Decimal = Decimal(1)
@@ -106,6 +110,8 @@ class Research:
     suppliers_chosen_because: str | None = None
     decisions: tuple[Decision, ...] = ()
     asset: Asset | None = None
+    picture: Evidence | None = None
+    """The photograph of the item."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +123,8 @@ class Line:
     """In money of the day of the research."""
     counts: bool
     correction: Corrected | None = None
+    uncorrected: str | None = None
+    """The first month that the index would have to know, where an old price could not be corrected."""
     discarded: Discard | None = None
     refused: Refusal | None = None
     compared: Decimal | None = None
@@ -210,9 +218,19 @@ def _line(number: int, source: Source, research: Research) -> Line:
     limit = research.max_days.get(source.kind)
     if seen is None or (limit is not None and seen < research.researched_at - timedelta(days=limit)):
         return Line(number=number, price=source.price, counts=False, refused=Refusal.TOO_OLD)
-    if research.index is None or source.dated is None or source.kind not in PUBLIC:
-        return Line(number=number, price=cents(source.price), counts=True)
-    corrected = correct(source.price, research.index, since=_day(source.dated), until=_day(research.researched_at))
+    return _of_today(number, source, source.price, research)
+
+
+def _of_today(number: int, source: Source, price: Decimal, research: Research) -> Line:
+    """The price in money of the day of the research, where the index can tell; else as it is, and the line says so."""
+    table, wanted = research.index, research.index or research.index_wanted
+    if wanted is None or source.dated is None or source.kind not in CORRECTED:
+        return Line(number=number, price=cents(price), counts=True)
+    since, until = _day(source.dated), _day(research.researched_at)
+    missing = missing_month(table, since=since, until=until)
+    if missing is not None or table is None:
+        return Line(number=number, price=cents(price), counts=True, uncorrected=missing)
+    corrected = correct(price, table, since=since, until=until)
     return Line(number=number, price=corrected.corrected, counts=True, correction=corrected)
 
 
@@ -226,6 +244,7 @@ def _judged(line: Line, judged: Judged) -> Line:
         price=line.price,
         counts=judged.discarded is None,
         correction=line.correction,
+        uncorrected=line.uncorrected,
         discarded=judged.discarded,
         compared=None if judged.compared is None else cents(judged.compared),
         bound=None if judged.bound is None else cents(judged.bound),
@@ -233,7 +252,7 @@ def _judged(line: Line, judged: Judged) -> Line:
 
 
 def _valuation(asset: Asset | None, market: Decimal | None) -> Valuation | None:
-    if asset is None or market is None:
+    if asset is None or asset.factors is None or market is None:
         return None
     return value(
         market,
@@ -273,7 +292,25 @@ def _alerts(research: Research, lines: list[Line], kept: Figures | None, result:
         alerts.append("Só há preços de sistema oficial, e o resultado passa da mediana deles.")
     if any(source.kind is SourceKind.SUPPLIER for source in counting) and not research.suppliers_chosen_because:
         alerts.append("Falta a razão da escolha dos fornecedores consultados.")
-    return alerts
+    return alerts + _not_done(research, lines)
+
+
+def _not_done(research: Research, lines: list[Line]) -> list[str]:
+    """What the project asks for and could not be calculated."""
+    told = []
+    if uncorrected := [line for line in lines if line.uncorrected is not None]:
+        numbers = ", ".join(str(line.number) for line in uncorrected)
+        told.append(f"Sem correção monetária: fonte(s) {numbers}, preço nominal. {_without_table(research)}")
+    if research.asset and research.asset.factors is None:
+        told.append("O valor do bem não foi calculado: a configuração do projeto não tem fatores de avaliação.")
+    return told
+
+
+def _without_table(research: Research) -> str:
+    if research.index is None:
+        return f"Nenhuma tabela do {research.index_wanted} foi carregada."
+    index = research.index
+    return f"A tabela do {index.index} de {index.dated:%d/%m/%Y} vai de {min(index.percents)} a {index.last}."
 
 
 def _memory(
@@ -286,6 +323,11 @@ def _memory(
             told.append(
                 f"Fonte {line.number}: {_br(each.nominal)} × {str(each.factor).replace('.', ',')} ({each.index}, "
                 f"{each.since} a {each.until}, {each.months} mês(es)) = {_br(each.corrected)}"
+            )
+        if line.uncorrected is not None and line.price is not None:
+            told.append(
+                f"Fonte {line.number}: {_br(line.price)} sem correção: falta {line.uncorrected}. "
+                f"{_without_table(research)}"
             )
         if line.discarded and line.price is not None:
             told.append(
@@ -305,7 +347,7 @@ def _memory(
         f"Resultado ({research.rules.central}) = {_br(result)}",
         f"Total = {_br(result)} × {_number(research.quantity)} = {_br(cents(result * research.quantity))}",
     ]
-    if worth and research.asset:
+    if worth and research.asset and research.asset.factors:
         weights = research.asset.factors.weights
         terms = " + ".join(
             f"{_number(each)} × {_number(weight)}"

@@ -13,6 +13,8 @@ from retoma.pipelines.quotes.pricing.offers import cents
 from retoma.pipelines.quotes.pricing.statistics import EXACT
 
 FACTOR_PLACES = Decimal("0.0001")
+MOST = 2
+"""No state, age or remaining life makes an asset worth more than twice its market price."""
 
 
 class Conservation(StrEnum):
@@ -56,6 +58,12 @@ class Factors:
         if set(self.weights) != {"ec", "pu", "vuf"} or sum(self.weights.values()) != 1:
             raise ConfigurationError(
                 "The weights of EC, PU and VUF do not make 1.", next="Correct the project's configuration."
+            )
+        figures = (*self.conservation.values(), *self.used.values(), *self.remaining.values())
+        if min(self.weights.values()) < 0 or not all(0 <= each <= MOST for each in figures):
+            raise ConfigurationError(
+                f"A weight is not below 0, and a factor is from 0 to {MOST}.",
+                next="Correct the project's configuration.",
             )
         if 0 not in self.used or 0 not in self.remaining or set(self.conservation) != set(Conservation):
             raise ConfigurationError(

@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from retoma.errors import IsolatedFailure, RetomaError
-from retoma.pipelines.quotes.ports import Method, PriceSource
+from retoma.pipelines.quotes.ports import Evidence, Method, PriceSource
 from retoma.pipelines.quotes.pricing import report_pdf, report_xlsx
 from retoma.pipelines.quotes.pricing.extract import read_apart
 from retoma.pipelines.quotes.pricing.offers import Found, cents
@@ -57,6 +57,8 @@ async def verify(content: bytes, blobs: Blobs) -> list[Problem]:
     problems = list(_derived(told))
     pictures: dict[str, bytes] = {}
     for report in told.reports:
+        if (shown := report.research.picture) and not await _is_kept(shown, blobs):
+            problems.append(Problem(f"item {report.research.number}", "its photograph is missing or is another one"))
         for number, source in enumerate(report.research.sources, start=1):
             where = f"item {report.research.number}, source {number}"
             problems += [Problem(where, each) for each in await _evidence(source, blobs, pictures)]
@@ -131,6 +133,11 @@ def _differences(was: Any, derived: Any, where: str) -> Iterator[tuple[str, Any,
 
 
 # — evidence —
+
+
+async def _is_kept(evidence: Evidence, blobs: Blobs) -> bool:
+    content = await blobs(evidence.blob)
+    return content is not None and hashlib.sha256(content).hexdigest() == evidence.sha256
 
 
 async def _evidence(source: Source, blobs: Blobs, pictures: dict[str, bytes]) -> list[str]:

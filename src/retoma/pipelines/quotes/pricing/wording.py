@@ -62,6 +62,15 @@ def reais(amount: Decimal | None) -> str:
     return "–" if amount is None else f"R$ {amount:,.2f}".translate(str.maketrans(",.", ".,"))
 
 
+def number(amount: Decimal) -> str:
+    """A plain number as Brazilians write it."""
+    return f"{amount.normalize():f}".replace(".", ",")
+
+
+def _years(count: int) -> str:
+    return "1 ano" if count == 1 else f"{count} anos"
+
+
 def percent(amount: Decimal | None) -> str:
     """A percentage as Brazilians write it."""
     return "–" if amount is None else f"{amount.normalize():f} %".replace(".", ",")
@@ -113,12 +122,31 @@ def header(report: Report) -> Iterator[tuple[str, str]]:
     yield "CV que exige análise crítica", percent(rules.high_cv_percent)
     ages = sorted(research.max_days.items())
     yield "Prazo por tipo de fonte", "; ".join(f"{KINDS[kind]}: {days} dias" for kind, days in ages)
-    index = research.index
-    yield "Índice de correção", f"{index.index}, {index.source}, {index.dated:%d/%m/%Y}" if index else "não aplicado"
+    yield "Índice de correção", _index(report)
+    yield from _thing(report)
     if research.configuration:
         yield "Versão da configuração", research.configuration
     if research.suppliers_chosen_because:
         yield "Escolha dos fornecedores", research.suppliers_chosen_because
+
+
+def _thing(report: Report) -> Iterator[tuple[str, str]]:
+    """What the report says of the thing itself."""
+    if asset := report.research.asset:
+        yield "Estado de conservação", asset.conservation.value
+        yield "Anos de uso", str(asset.years_used)
+        yield "Vida útil futura (anos)", str(asset.years_left)
+        if asset.book_value is not None:
+            yield "Valor contábil líquido", reais(asset.book_value)
+    if picture := report.research.picture:
+        yield "Fotografia do item (SHA-256)", picture.sha256
+
+
+def _index(report: Report) -> str:
+    index, wanted = report.research.index, report.research.index_wanted
+    if index:
+        return f"{index.index}, {index.source}, {index.dated:%d/%m/%Y}, SHA-256 {index.sha256}"
+    return f"{wanted}: nenhuma tabela carregada" if wanted else "não aplicado"
 
 
 def _outliers(report: Report) -> str:
@@ -143,7 +171,7 @@ def column(line: Line, source: Source) -> Iterator[tuple[str, str]]:
     yield "Acesso", moment(evidence.captured_at if evidence else None)
     yield "Leitura", source.method.value
     yield "Preço nominal", reais(source.price) if source.currency == "BRL" else f"{source.currency} {source.price}"
-    yield "Preço corrigido", reais(line.correction.corrected) if line.correction else "–"
+    yield "Preço corrigido", _corrected(line)
     yield "Situação", "Considerado" if line.counts else "Descartado"
     yield "Motivo", reason(line, source) or "–"
     yield "SHA-256 da evidência", evidence.sha256 if evidence else "–"
@@ -151,6 +179,12 @@ def column(line: Line, source: Source) -> Iterator[tuple[str, str]]:
         "SHA-256 da captura",
         (evidence.screenshot_sha256 or f"sem captura: {no_picture(evidence)}") if evidence else "–",
     )
+
+
+def _corrected(line: Line) -> str:
+    if line.correction:
+        return reais(line.correction.corrected)
+    return f"sem correção: falta {line.uncorrected}" if line.uncorrected else "–"
 
 
 def results(report: Report) -> Iterator[tuple[str, str]]:
@@ -166,8 +200,25 @@ def results(report: Report) -> Iterator[tuple[str, str]]:
             yield f"Variação entre menor e maior ({name})", percent(told.spread_percent)
     yield "Resultado unitário", reais(report.result)
     yield "Total", reais(report.total)
-    if worth := report.valuation:
-        yield "Valor do bem", reais(worth.value)
+    yield from worth(report)
+
+
+def worth(report: Report) -> Iterator[tuple[str, str]]:
+    """The value of an asset: market price, each factor with its weight, value."""
+    asset = report.research.asset
+    if asset and asset.factors is None:
+        yield "Valor do bem", "não calculado: o projeto não tem fatores de avaliação"
+    if (found := report.valuation) and asset and asset.factors:
+        weights = asset.factors.weights
+        yield "Preço de mercado", reais(found.market)
+        yield "Conservação (EC)", f"{asset.conservation.value}: {number(found.ec)}, peso {number(weights['ec'])}"
+        yield "Período de uso (PU)", f"{_years(asset.years_used)}: {number(found.pu)}, peso {number(weights['pu'])}"
+        yield (
+            "Vida útil futura (VUF)",
+            f"{_years(asset.years_left)}: {number(found.vuf)}, peso {number(weights['vuf'])}",
+        )
+        yield "Fator", f"{number(found.factor)} (configuração {found.version})"
+        yield "Valor do bem", reais(found.value)
         movements = {"REVALUATION": "Reavaliação", "IMPAIRMENT": "Redução ao valor recuperável", "NONE": "Sem ajuste"}
-        if worth.movement:
-            yield "Movimento contábil", f"{movements[worth.movement]} ({reais(worth.difference)})"
+        if found.movement:
+            yield "Movimento contábil", f"{movements[found.movement]} ({reais(found.difference)})"

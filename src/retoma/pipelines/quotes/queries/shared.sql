@@ -10,6 +10,7 @@
         quote.status as written_status,
         quote.input_type, quote.input_text, quote.input_blob, quote.input_sha256, quote.input_kind,
         quote.codigo_item, quote.local, quote.pesquisador, quote.unit, quote.quantity,
+        quote.conservation, quote.years_used, quote.years_left, quote.book_value,
         quote.claude_payload_json, quote.search_query_final, quote.google_shopping_response_json,
         quote.shopping_response_saved_at, quote.valor_medio, quote.valor_minimo, quote.valor_maximo,
         quote.variacao_percentual,
