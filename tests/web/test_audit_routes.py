@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import io
 import re
+import zipfile
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -400,12 +402,8 @@ def test_every_route_that_changes_something_leaves_a_row(whole: House, given: di
     assert silent == []
 
 
-NOT_ONE = {
-    # Each file is a transaction of its own, and a trial keeps none.
-    "POST /classificador/lotes/{id}/arquivos", "POST /lotes/{id}/upload",
-    "POST /classificar-avulso", "POST /classificador/teste",
-}  # fmt: skip
-"""Routes whose change is not one transaction: that it begins is in the audit before it."""
+NOT_ONE = {"POST /classificar-avulso", "POST /classificador/teste"}
+"""Trials: nothing is kept, and what a model was asked is written down as it is asked."""
 ASIDE = {"audit", "duties", "loose_blobs"}
 """Tables that no change is in; files that nothing belongs to are swept away."""
 FAULT = """
@@ -417,7 +415,9 @@ create trigger fault before insert on retoma.audit
 
 def test_no_change_is_there_without_its_row(whole: House, given: dict[type, object], psql: psycopg.Connection) -> None:
     """Of each change that is one transaction: what fails between it and its row undoes it."""
-    found = psql.execute("select schemaname, tablename from pg_tables where schemaname in ('retoma', 'books')")
+    found = psql.execute(
+        "select schemaname, tablename from pg_tables where schemaname in ('retoma', 'books', 'quotes')"
+    )
     tables = [f"{schema}.{name}" for schema, name in found]
 
     def everything() -> dict[str, list[Any]]:
@@ -461,6 +461,30 @@ def test_each_document_of_an_upload_has_a_row_and_one_that_is_known_already_has_
     assert [each.object for each in told if isinstance(each, ActionAudited)] == [
         f"document {row.object_id}" for row in found
     ]
+
+
+@pytest.mark.parametrize("path", [f"{DESK}/lotes/{{}}/upload", "/classificador/lotes/{}/arquivos"])
+def test_each_document_of_a_lot_has_one_row_and_one_that_is_known_already_has_none(whole: House, path: str) -> None:
+    stage, told = Stage(whole), []
+    lot = stage.project()
+    texts = [NOTE[1] + f" {number}".encode() for number in range(3)]
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        for number in (1, 2):
+            archive.writestr(f"{number}.txt", texts[number])
+    before = len(whole.ask(lambda app: app.audit.page()))
+    end = listen(told.append)
+
+    for name, content in (("0.txt", texts[0]), ("mais.zip", packed.getvalue())):
+        whole.client.post(path.format(lot), files={"arquivos": (name, content)}, **PAGE).raise_for_status()
+    end()
+
+    found = whole.ask(lambda app: app.audit.page())[: -before or None][::-1]
+    assert [row.after["sha256"] for row in found] == [hashlib.sha256(text).hexdigest() for text in texts]
+    assert {(row.object_kind, row.object_id, row.outcome, row.after["mode"]) for row in found} == {
+        ("project", str(lot), "done", "chunk")
+    }
+    assert len([each for each in told if isinstance(each, ActionAudited)]) == 3
 
 
 def test_the_log_does_not_tell_of_a_change_that_was_undone(whole: House, psql: psycopg.Connection) -> None:

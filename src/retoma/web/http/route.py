@@ -173,7 +173,7 @@ async def _shown(visit: Visit, need: Need, sent: Sent, handle: Handle) -> Respon
 
 async def _changed(visit: Visit, need: Need, sent: Sent, handle: Handle) -> Response:
     if need.streamed:
-        return await audit.beside(visit, sent, handle)
+        return await audit.beside(visit, sent, handle, records=need.records)
     body = await sent.read(limit=visit.app.settings.web_body_bytes)
     await paid(sent, len(body))
     # A statement has a deadline of its own; this is for all that a change consists of, and for a pooler, behind which
@@ -186,7 +186,7 @@ async def _changed(visit: Visit, need: Need, sent: Sent, handle: Handle) -> Resp
             for entry in written:  # once it is committed
                 tell(entry)
             return response
-        return await audit.beside(visit, sent, handle)
+        return await audit.beside(visit, sent, handle, records=need.records)
 
 
 def _unless_seen(sent: Sent, response: Response) -> Response:
