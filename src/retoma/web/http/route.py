@@ -146,6 +146,8 @@ async def _served(sent: Sent, need: Need, handle: Handle) -> Response:
     if sent.method not in SAFE:
         response = await _changed(visit, need, sent, handle)
         sent.state.newsroom.changed()
+        if visit.looked and visit.unchanged:  # a question or a refusal that shows what it is about
+            await audit.looked(visit, sent)
         return _warned(visit, response)
     response = _warned(visit, await _shown(visit, need, sent, handle))
     if visit.looked and response.status_code == _OK:
