@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
@@ -226,7 +227,11 @@ class Catalogue:
         """
         whole = isinstance(content, bytes)
         sha = hashlib.sha256(content).hexdigest() if isinstance(content, bytes) else None
-        listed = read_list(content, filename=filename, columns=columns) if isinstance(content, bytes) else content
+        listed = (
+            content
+            if isinstance(content, ItemList)
+            else await asyncio.to_thread(read_list, content, filename=filename, columns=columns)
+        )
         _takeable(listed)
         async with self._within(conn) as connection:
             project = await self._project(project_id, connection)
