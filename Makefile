@@ -38,7 +38,7 @@ test: check-static ## All checks and all tests; make test only=tests/store to ch
 else
 test: $(VENV)/.test
 endif
-	@tools/system-packages pgbouncer chromium redis-server
+	@tools/system-packages pgbouncer chromium redis-server tesseract-ocr tesseract-ocr-por
 	@tools/test $(BIN)/python $(only) $(args)
 
 test-hosts: $(VENV)-hosts/.hosts ## Worker loops on a real Ray, which has an environment of its own for its size

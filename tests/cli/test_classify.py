@@ -84,6 +84,54 @@ def test_a_folder_is_classified_and_the_same_command_again_says_what_it_skips(
     assert "12 were classified before and were skipped." in again.stderr
 
 
+FAULT = """
+create or replace function retoma.fault() returns trigger language plpgsql as $$
+    begin raise 'a fault of the tests'; end $$;
+create trigger fault before insert on retoma.audit for each row when ({}) execute function retoma.fault()
+"""
+
+
+def test_what_it_keeps_what_it_begins_and_what_it_shows_is_in_the_audit(
+    command: Command, folder: Path, environment: dict[str, str], psql: psycopg.Connection
+) -> None:
+    done = finish(command, "classify", str(folder), "--app", PROGRAM, **environment)
+
+    rows = psql.execute(
+        "select action, outcome, object_kind, object_id, after ? 'sha256' from retoma.audit order by id"
+    ).fetchall()
+    assert done.returncode == 0, done.stderr
+    kept = ("project.classify", "done", "project", "1", True)
+    assert rows == [
+        ("project.classify", "done", "project", "1", False),
+        *[kept] * 12,
+        ("batch.classify", "done", "batch", "1", False),
+        ("batch.classify", "looked", "batch", "1", None),
+    ]
+
+
+def test_nothing_is_shown_unless_the_look_is_in_the_audit(
+    command: Command, folder: Path, environment: dict[str, str], psql: psycopg.Connection
+) -> None:
+    psql.execute(FAULT.format("new.outcome = 'looked'").encode())
+
+    done = finish(command, "classify", str(folder), "--app", PROGRAM, **environment)
+
+    assert len(finished(psql)) == 12, "the work itself is done"
+    assert (done.returncode == 0, "ata" in done.stdout) == (False, False), done.stdout
+
+
+def test_no_document_is_kept_without_its_row(
+    command: Command, folder: Path, environment: dict[str, str], psql: psycopg.Connection
+) -> None:
+    psql.execute(FAULT.format("new.after ? 'sha256'").encode())
+
+    done = finish(command, "classify", str(folder), "--app", PROGRAM, "--detach", **environment)
+
+    assert done.returncode != 0
+    assert psql.execute("select count(*) from retoma.project_documents").fetchone() == (0,)
+    assert psql.execute("select action, object_id from retoma.audit").fetchall() == [("project.classify", "1")]
+
+
 def test_ctrl_c_leaves_the_rest_and_the_same_command_goes_on(
     command: Command, folder: Path, environment: dict[str, str], psql: psycopg.Connection
 ) -> None:

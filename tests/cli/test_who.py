@@ -20,8 +20,10 @@ import pytest
 
 import retoma.cli
 import retoma.sync
-from retoma import Settings
+from retoma import Retoma, Settings
 from retoma.access.keys import Access
+from retoma.pipelines import QUOTES
+from retoma.pipelines.quotes.library import Quotes
 from retoma.postgres.database import Database
 
 from .cli_program import double
@@ -31,7 +33,7 @@ EVERYTHING = """
 from pathlib import Path
 
 from retoma import Retoma
-from retoma.pipelines import DOCUMENTS, EMBEDDINGS
+from retoma.pipelines import BOOKS, DOCUMENTS, EMBEDDINGS, QUOTES
 from retoma.providers import BlobStore, Embedder, Extractor
 from retoma.providers.folder import FolderBlobs
 from retoma.providers.local import LocalEmbedder, LocalExtractor
@@ -39,7 +41,7 @@ from retoma.providers.local.encoder import Lexical
 
 blobs = FolderBlobs(Path(__file__).parent / "blobs")
 providers = {BlobStore: blobs, Embedder: LocalEmbedder(Lexical()), Extractor: LocalExtractor()}
-app = Retoma(extensions=[DOCUMENTS, EMBEDDINGS], providers=providers)
+app = Retoma(extensions=[DOCUMENTS, EMBEDDINGS, QUOTES, BOOKS], providers=providers)
 """
 WHERE = ("--organisation", "o", "--site", "s")
 ME = f"{getpass.getuser()}@{socket.gethostname()}"
@@ -171,7 +173,21 @@ def full(
         app.batches.cancel(batch.id, reason="person")
         job = app.jobs.find(batch_id=batch.id)[0].id
     psql.execute("insert into retoma.calls (key, provider, model, request) values ('k', 'p', 'm', '{}')")
-    return {"document": sent.stdout.split("\t")[0], "batch": str(batch.id), "job": str(job), "call": "1"}
+    book = run("books", "summarize", str(letter)).stdout.split("\t")[0]
+    quote = asyncio.run(quoted(database_url))
+    return {
+        "document": sent.stdout.split("\t")[0],
+        "batch": str(batch.id),
+        "job": str(job),
+        "call": "1",
+        "book": book,
+        "quote": str(quote),
+    }
+
+
+async def quoted(database_url: str) -> int:
+    async with Retoma(database_url, extensions=[QUOTES]) as app:
+        return int(await Quotes(app).create("Mesa de escritório"))
 
 
 CONTENT = [
@@ -181,6 +197,7 @@ CONTENT = [
     "schedule list --json", "calls list --json", "calls show {call}",
     "documents list", "documents search house", "documents show {document}",
     "embeddings search house --organisation o --site s", "embeddings show t 1 --organisation o --site s",
+    "quotes show", "quotes show {quote}", "books list", "books show {book}", "books plan {book}",
 ]  # fmt: skip
 """Commands that show what documents, inputs, answers or errors say."""
 

@@ -28,6 +28,7 @@ TEXT = "CONTRATO DE LOCAÇÃO\nO aluguel é de R$ 1.500,00, à razão de 10% de 
 @pytest.fixture(autouse=True)
 def one_child() -> Iterator[None]:
     """A new one for each test, which sees the PATH of that test."""
+    shutdown()
     configure(children=1)
     yield
     shutdown()

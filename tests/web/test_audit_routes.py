@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import io
 import re
 import sys
+import zipfile
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -397,9 +399,17 @@ def request_for(route: str) -> tuple[Callable[[Stage], Asked], str] | None:
     return (REQUESTS[short], DESK) if short in REQUESTS else None
 
 
+HALVES = {
+    "DELETE /documents/{id}": (True, False),
+    "PUT /api/v1/limits/{name}": (False, True),
+    "POST /api/v1/queues/{name}/pause": (False, True),
+}
+"""What is gone after a change, or was not there before it: whether the row says how it stood before, and after."""
+
+
 def test_every_route_that_changes_something_leaves_a_row(whole: House, given: dict[type, object]) -> None:
     app = Retoma(settings=whole.settings, pipelines=PIPELINES, extensions=ALL, providers=given)
-    stage, silent, unknown = Stage(whole), [], []
+    stage, silent, unknown, blind = Stage(whole), [], [], []
     for route in {route: None for route, _ in changing(app)}:
         if route in SIGNING:
             continue
@@ -413,17 +423,17 @@ def test_every_route_that_changes_something_leaves_a_row(whole: House, given: di
         newest = whole.ask(lambda app: app.audit.page(limit=1))[0]
         if (newest.route, newest.outcome, newest.who) != (route, "done", "local"):
             silent.append((route, newest.route, newest.outcome))
+        stood = (newest.before is not None, newest.after is not None)
+        if "{" in route and stood != HALVES.get(route, (True, True)):
+            blind.append((route, stood))
 
     assert unknown == [], "say in REQUESTS how a new route is asked"
     assert silent == []
+    assert blind == [], "how the thing stood before and after"
 
 
-NOT_ONE = {
-    # Each file is a transaction of its own, and a trial keeps none.
-    "POST /classificador/lotes/{id}/arquivos", "POST /lotes/{id}/upload",
-    "POST /classificar-avulso", "POST /classificador/teste",
-}  # fmt: skip
-"""Routes whose change is not one transaction: that it begins is in the audit before it."""
+NOT_ONE = {"POST /classificar-avulso", "POST /classificador/teste"}
+"""Trials: nothing is kept, and what a model was asked is written down as it is asked."""
 ASIDE = {"audit", "duties", "loose_blobs"}
 """Tables that no change is in; files that nothing belongs to are swept away."""
 FAULT = """
@@ -481,6 +491,30 @@ def test_each_document_of_an_upload_has_a_row_and_one_that_is_known_already_has_
     assert [each.object for each in told if isinstance(each, ActionAudited)] == [
         f"document {row.object_id}" for row in found
     ]
+
+
+@pytest.mark.parametrize("path", [f"{DESK}/lotes/{{}}/upload", "/classificador/lotes/{}/arquivos"])
+def test_each_document_of_a_lot_has_one_row_and_one_that_is_known_already_has_none(whole: House, path: str) -> None:
+    stage, told = Stage(whole), []
+    lot = stage.project()
+    texts = [NOTE[1] + f" {number}".encode() for number in range(3)]
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        for number in (1, 2):
+            archive.writestr(f"{number}.txt", texts[number])
+    before = len(whole.ask(lambda app: app.audit.page()))
+    end = listen(told.append)
+
+    for name, content in (("0.txt", texts[0]), ("mais.zip", packed.getvalue())):
+        whole.client.post(path.format(lot), files={"arquivos": (name, content)}, **PAGE).raise_for_status()
+    end()
+
+    found = whole.ask(lambda app: app.audit.page())[: -before or None][::-1]
+    assert [row.after["sha256"] for row in found] == [hashlib.sha256(text).hexdigest() for text in texts]
+    assert {(row.object_kind, row.object_id, row.outcome, row.after["mode"]) for row in found} == {
+        ("project", str(lot), "done", "chunk")
+    }
+    assert len([each for each in told if isinstance(each, ActionAudited)]) == 3
 
 
 def test_the_log_does_not_tell_of_a_change_that_was_undone(whole: House, psql: psycopg.Connection) -> None:

@@ -10,6 +10,8 @@ from typing import Any
 import openpyxl
 import pytest
 
+from retoma.errors import IsolatedCrash, IsolatedFailure, IsolatedMemory, IsolatedTimeout
+from retoma.pipelines.quotes import workbooks
 from retoma.pipelines.quotes.lists import MOST_BYTES, ListRefused, read_list, read_text
 
 
@@ -149,3 +151,38 @@ def test_a_list_whose_columns_nobody_knows_tells_its_headers() -> None:
         read_list(b"X1;X2;\nmesa;3;\n")
 
     assert (refused.value.code, refused.value.headers) == ("list_without_descriptions", ["X1", "X2"])
+
+
+def test_a_spreadsheet_is_read_in_a_child(monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*_: object, **__: object) -> None:
+        raise AssertionError("it was opened in this process")
+
+    content = book(["Descrição"], ["Mesa"])
+    monkeypatch.setattr(openpyxl, "load_workbook", never)
+    monkeypatch.setattr(zipfile, "ZipFile", never)
+
+    assert [each.text for each in read_list(content, filename="a.xlsx").items] == ["Mesa"]
+
+
+def test_what_kills_the_reader_of_a_spreadsheet_or_takes_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(error: type[IsolatedFailure]) -> None:
+        raise error("it did not come back")
+
+    found = []
+    for error in (IsolatedCrash, IsolatedTimeout, IsolatedMemory):
+        monkeypatch.setattr(workbooks, "read_apart", lambda _, error=error: broken(error))
+        with pytest.raises(ListRefused) as refused:
+            read_list(book(["Descrição"], ["Mesa"]))
+        found.append(refused.value.code)
+
+    assert found == ["list_damaged", "list_too_large", "list_too_large"]
+
+
+def test_cells_that_share_one_long_text_are_counted() -> None:
+    content = book(["Descrição"], *[["a" * 32_000] for _ in range(1_200)])
+    assert len(content) < 100_000
+
+    with pytest.raises(ListRefused, match="characters") as refused:
+        read_list(content)
+
+    assert refused.value.code == "list_too_large"

@@ -15,6 +15,7 @@ BOOKS = Extension(
     package="retoma.pipelines.books",
     tags={"books": "Books, summed up chapter by chapter under the contract of safe resume."},
     audited={"books": "book", "summarize": "book", "progress": "book", "result": "book"},
+    standing="retoma.pipelines.books.standing:KINDS",
     commands={
         "books": Offered(
             command="retoma.pipelines.books.cli:books",

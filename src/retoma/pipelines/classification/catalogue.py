@@ -9,6 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
+from retoma.access.audit import Entry
 from retoma.app.retoma import Retoma
 from retoma.errors import ConfigurationError, Conflict, NotFound
 from retoma.pipelines.classification import documents, execution, labels, projects, prompts
@@ -216,10 +217,14 @@ class Catalogue:
         await Intaking(self.app).receive(project_id, filename, pieces, into)
         return into
 
-    async def add_folder(self, project_id: int, folder: Path, *, told: Told | None = None) -> Intake:
-        """Keep every file under a folder; what the project has already is told as known."""
+    async def add_folder(
+        self, project_id: int, folder: Path, *, told: Told | None = None, entry: Entry | None = None
+    ) -> Intake:
+        """Keep every file under a folder; what the project has already is told as known. Each document that is new
+        commits together with its *entry* in the audit.
+        """
         await self.project(project_id)
-        return await Intaking(self.app).folder(project_id, Path(folder), told=told)
+        return await Intaking(self.app).folder(project_id, Path(folder), told=told, entry=entry)
 
 
 def _named(name: str, what: str) -> str:

@@ -110,9 +110,11 @@ async def _classify(wish: Wish) -> int:
     app = context.program(wish.reference)
     async with app:
         library = Classification(app)
-        project, intake, batch = await acting.beside(
-            app, "project", None, _begun(library, wish), noted={"name": wish.name}
+        project = await acting.change(
+            app, "project", None, lambda conn: _project(library, wish, conn), made=lambda made: made.id
         )
+        intake = await _take(library, project, wish)
+        batch = await _begin(library, project)
         if wish.detach:
             return await _leave(app, batch)
         code = await _work(library, batch, wish)
@@ -124,13 +126,7 @@ async def _classify(wish: Wish) -> int:
 # — before —
 
 
-async def _begun(library: Classification, wish: Wish) -> tuple[Project, Intake, Batch]:
-    project = await _project(library, wish)
-    intake = await _take(library, project, wish)
-    return project, intake, await _begin(library, project)
-
-
-async def _project(library: Classification, wish: Wish) -> Project:
+async def _project(library: Classification, wish: Wish, conn: object) -> Project:
     """The project of this folder, with the kinds that are asked for now."""
     from retoma.errors import ConfigurationError
     from retoma.pipelines.classification.labels import from_file
@@ -142,19 +138,21 @@ async def _project(library: Classification, wish: Wish) -> Project:
         except UnicodeDecodeError:
             raise ConfigurationError(f"{wish.labels} is not a text in UTF-8.", next="Save it as UTF-8.") from None
         called = f"{wish.name[-180:]} (categorias)"
-        if found := await library.prompts(name=called):
-            same = found[0].content == content
-            prompt_id = (found[0] if same else await library.change_prompt(found[0].id, content=content)).id
+        if found := await library.prompts(name=called, conn=conn):
+            prompt = found[0]
+            if prompt.content != content:
+                prompt = await library.change_prompt(prompt.id, content=content, conn=conn)
+            prompt_id = prompt.id
         else:
-            prompt_id = (await library.create_prompt(called, content)).id
+            prompt_id = (await library.create_prompt(called, content, conn=conn)).id
     else:
-        prompt_id = (await library.default_prompt()).id
-    if found_projects := await library.projects(name=wish.name):
+        prompt_id = (await library.default_prompt(conn=conn)).id
+    if found_projects := await library.projects(name=wish.name, conn=conn):
         project = found_projects[0]
         if (project.prompt_id, project.at_once) == (prompt_id, wish.at_once):
             return project
-        return await library.change_project(project.id, prompt_id=prompt_id, at_once=wish.at_once)
-    return await library.create_project(wish.name, prompt_id=prompt_id, at_once=wish.at_once)
+        return await library.change_project(project.id, prompt_id=prompt_id, at_once=wish.at_once, conn=conn)
+    return await library.create_project(wish.name, prompt_id=prompt_id, at_once=wish.at_once, conn=conn)
 
 
 async def _take(library: Classification, project: Project, wish: Wish) -> Intake:
@@ -163,7 +161,10 @@ async def _take(library: Classification, project: Project, wish: Wish) -> Intake
 
     with Status("Looking at the folder…", console=Console(stderr=True, highlight=False)) as status:
         intake = await library.add_folder(
-            project.id, wish.folder, told=lambda seen, of: status.update(f"{seen} of {of} files…")
+            project.id,
+            wish.folder,
+            told=lambda seen, of: status.update(f"{seen} of {of} files…"),
+            entry=acting.entry_of("project", project.id),
         )
     output.talk(f"{intake.seen} files: {len(intake.added)} new, {len(intake.known)} known.")
     if intake.refused:
@@ -174,16 +175,25 @@ async def _take(library: Classification, project: Project, wish: Wish) -> Intake
 
 
 async def _begin(library: Classification, project: Project) -> Batch:
-    batch, new = await library.begin(project.id)
+    batch, new = await acting.change(
+        library.app, "batch", None, lambda conn: _begun(library, project, conn), made=lambda begun: begun[0].id
+    )
     if new:
         known = await _known(library, batch)
         skips = f"; {known} were classified before and are skipped" if known else ""
         output.talk(f"Execution {batch.id}: {batch.total} documents{skips}.")
-        return batch
-    now = await library.execution(batch.id)
-    output.talk(f"Execution {batch.id} goes on: {now.done} of {now.total} are done and are not done again.")
-    await library.resume(batch.id, by=acting.person())
+    else:
+        now = await library.execution(batch.id)
+        output.talk(f"Execution {batch.id} goes on: {now.done} of {now.total} are done and are not done again.")
     return batch
+
+
+async def _begun(library: Classification, project: Project, conn: object) -> tuple[Batch, bool]:
+    """The execution, and whether it is new; one that is not goes on."""
+    batch, new = await library.begin(project.id, conn=conn)
+    if not new:
+        await library.resume(batch.id, by=acting.person(), conn=conn)
+    return batch, new
 
 
 async def _known(library: Classification, batch: Batch) -> int:

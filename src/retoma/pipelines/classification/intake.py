@@ -11,16 +11,18 @@ import tempfile
 import zipfile
 import zlib
 from collections.abc import AsyncIterable, AsyncIterator, Callable
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import IO
 
+from retoma.access.audit import Entry, as_noted, tell
 from retoma.app.fetch import fetch
 from retoma.app.retoma import Retoma
 from retoma.errors import ConfigurationError, NotFound
 from retoma.pipelines.classification import documents, projects
 from retoma.pipelines.classification.model import Added, Intake, Refused
 from retoma.pipelines.files.content import FileRefused, clean_name
-from retoma.pipelines.files.ingest import LARGEST, Files
+from retoma.pipelines.files.ingest import LARGEST, File, Files
 from retoma.providers.local import limits
 from retoma.providers.local.kinds import KINDS
 from retoma.providers.local.listing import ListTooLong, opened
@@ -45,9 +47,18 @@ class Intaking:
         self._files = Files(app)
 
     async def add(
-        self, project_id: int, filename: str, content: AsyncIterable[bytes], *, code: str | None = None, source: str
+        self,
+        project_id: int,
+        filename: str,
+        content: AsyncIterable[bytes],
+        *,
+        code: str | None = None,
+        source: str,
+        entry: Entry | None = None,
     ) -> Added:
-        """Take one file; raises FileRefused, StoreFull or StoreDown. The same content again is not kept twice."""
+        """Take one file; raises FileRefused, StoreFull or StoreDown. The same content again is not kept twice. What is
+        new commits together with its *entry* in the audit.
+        """
         file = await self._files.take(filename, content, kinds=KINDS, most=LARGEST)
         try:
             async with self._app.transaction() as conn:
@@ -67,12 +78,17 @@ class Intaking:
                 kept = stored[0].blob == file.blob
                 if kept and not await fetch(conn, self._files.keep(file)):
                     raise ConfigurationError(f"{filename} took longer than a day to arrive.", next="Send it again.")
+                entry = _entry(entry, found, file) if found.new else None
+                if entry is not None:
+                    await self._app.audit.write(entry, conn=conn)
         except NotFound:
             await self._files.drop(file.blob)
             raise
         # After any other error nobody knows whether the row is there; a blob without one is swept away later.
         if not kept:
             await self._files.drop(file.blob)
+        if entry is not None:
+            tell(entry)
         return found
 
     async def receive(
@@ -98,7 +114,7 @@ class Intaking:
             into.refused.append(Refused(filename, "too_many_files", f"At most {MOST_FILES:,} files are taken at once."))
             return
         try:
-            added = await self.add(project_id, filename, content, code=code, source=source)
+            added = await self.add(project_id, filename, content, code=code, source=source, entry=into.entry)
         except FileRefused as error:
             into.refused.append(Refused(clean_name(filename), error.code, str(error)))
             return
@@ -109,7 +125,9 @@ class Intaking:
 
     # — a folder —
 
-    async def folder(self, project_id: int, folder: Path, *, told: Told | None = None) -> Intake:
+    async def folder(
+        self, project_id: int, folder: Path, *, told: Told | None = None, entry: Entry | None = None
+    ) -> Intake:
         """Take every file under *folder*; what the project has already is not read again into the store. The content
         is kept, so that a folder that is moved or changed later breaks nothing.
         """
@@ -119,7 +137,7 @@ class Intaking:
                 f"{folder} has {len(files):,} files, and at most {10 * MOST_FILES:,} are taken at once.",
                 next="Name a folder below it.",
             )
-        into, known = Intake(), await self._known(project_id)
+        into, known = Intake(entry=entry), await self._known(project_id)
         room, looked = asyncio.Semaphore(_AT_ONCE), 0
 
         async def one(path: Path, sha: str) -> None:
@@ -155,9 +173,8 @@ class Intaking:
             into.known.append((name, found))
             return
         try:
-            added = await self.add(
-                project_id, path.name, _pieces(path), code=name[-documents.LONGEST_CODE :], source="folder"
-            )
+            code = name[-documents.LONGEST_CODE :]
+            added = await self.add(project_id, path.name, _pieces(path), code=code, source="folder", entry=into.entry)
         except FileRefused as error:
             into.refused.append(Refused(name, error.code, str(error)))
         except OSError as error:
@@ -211,6 +228,12 @@ class Intaking:
             await self._try(project_id, name, _unpacked(archive, member), into, source=source)
         except _TROUBLES as error:
             into.refused.append(Refused(name, "archive_damaged", f"{name} cannot be unpacked: {error}."))
+
+
+def _entry(entry: Entry | None, document: Added, file: File) -> Entry | None:
+    """*entry*, which says what came into the project."""
+    stands = {"document": document.id, "size": file.size, "sha256": file.sha256}
+    return entry and replace(entry, after=as_noted(stands))
 
 
 async def _hold(conn: object, project_id: int) -> None:

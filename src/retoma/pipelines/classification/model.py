@@ -7,13 +7,16 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from retoma.model.batch import BatchState
 from retoma.model.ids import BatchId, JobId
 from retoma.model.job import JobState
+
+if TYPE_CHECKING:
+    from retoma.access.audit import Entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +112,8 @@ class Intake:
     refused: list[Refused] = field(default_factory=list)
     pay: Callable[[int, int], Awaitable[None]] | None = None
     """Told how many bytes and files a ZIP unpacks to, before it is unpacked; raises when that is too much."""
+    entry: Entry | None = None
+    """What the audit says of each document that is new, in the transaction that adds it."""
 
     @property
     def seen(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -236,7 +237,11 @@ class Catalogue(Keeping):
         same terms, sent again while it is worked on, is the same batch; *sha256* is that of a file that was read
         before.
         """
-        listed = read_list(content, filename=filename, columns=columns) if isinstance(content, bytes) else content
+        listed = (
+            content
+            if isinstance(content, ItemList)
+            else await asyncio.to_thread(read_list, content, filename=filename, columns=columns)
+        )
         sha = sha256 or (hashlib.sha256(content).hexdigest() if isinstance(content, bytes) else fingerprint_of(listed))
         _takeable(listed)
         sort = _sort_of(listed)

@@ -25,6 +25,7 @@ QUOTES = Extension(
         "itens": "quote",
         "listas": "batch",
     },
+    standing="retoma.pipelines.quotes.standing:KINDS",
     commands={
         "quotes": Offered(
             command="retoma.pipelines.quotes.cli:quotes", sentence="Prices of items: run, show, export, verify."

@@ -10,12 +10,10 @@ import csv
 import io
 import re
 import unicodedata
-import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from pathlib import PurePath
-from typing import Any
 
 from retoma.errors import ConfigurationError
 from retoma.pipelines.quotes.conditions import Condition, ConditionRefused, condition_of
@@ -27,8 +25,6 @@ LONGEST_TEXT = 4_000
 LONGEST_CODE = 100
 LONGEST_CELL = 100_000
 
-_UNPACKED = 200 << 20
-_MOST_COLUMNS = 200
 _HEADER_WITHIN = 20  # rows above the table that may hold a title
 _ENCODINGS = ("utf-8-sig", "cp1252")
 _SEPARATORS = (";", ",", "\t", "|")
@@ -219,54 +215,10 @@ def _csv_rows(text: str, separator: str) -> Iterator[Row]:
         line = reader.line_num + 1
 
 
-def _xlsx_rows(content: bytes) -> Iterator[Row]:
-    _check_package(content)
-    try:
-        from openpyxl import load_workbook  # type: ignore[import-untyped]  # noqa: PLC0415 - an extra, and slow to load
-    except ModuleNotFoundError:
-        raise ConfigurationError(
-            "openpyxl is not installed, and spreadsheets need it.", next="pip install 'retoma[local]', or send CSV."
-        ) from None
-    try:
-        book = load_workbook(io.BytesIO(content), read_only=True, data_only=True, keep_links=False)
-        sheet = book.active or book.worksheets[0]
-        for line, row in enumerate(sheet.iter_rows(values_only=True, max_col=_MOST_COLUMNS), 1):
-            yield line, [_shown(each) for each in row]
-    except ListRefused:
-        raise
-    except Exception as error:
-        # The reader raises whatever it meets: a missing part, a number that is none, XML that ends too early.
-        raise ListRefused(
-            "list_damaged", f"{_XLSX} is damaged ({type(error).__name__}).",
-            next="Open it, save it anew, and send that.",
-        ) from error  # fmt: skip
+def _xlsx_rows(content: bytes) -> Iterable[Row]:
+    from retoma.pipelines.quotes.workbooks import rows_of  # noqa: PLC0415 - it reads as this module says
 
-
-def _check_package(content: bytes) -> None:
-    try:
-        with zipfile.ZipFile(io.BytesIO(content)) as package:
-            parts = package.infolist()
-    except (zipfile.BadZipFile, ValueError, NotImplementedError, OSError):
-        raise ListRefused(
-            "list_damaged", f"{_XLSX} is damaged.", next="Open it, save it anew, and send that."
-        ) from None
-    names = {each.filename.lower() for each in parts}
-    if any(name.endswith("vbaproject.bin") for name in names):
-        raise ListRefused("list_has_macros", f"{_XLSX} has macros.", next="Save it as XLSX without macros.")
-    if "[content_types].xml" not in names or not any(name.startswith("xl/") for name in names):
-        raise ListRefused("list_not_text", "This is a ZIP and no spreadsheet.", next="Save the list as CSV or XLSX.")
-    if sum(each.file_size for each in parts) > _UNPACKED:
-        raise ListRefused(
-            "list_too_large", f"{_XLSX} unpacks to more than {_UNPACKED:,} bytes.", next="Send it in parts."
-        )
-
-
-def _shown(value: Any) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))  # a code that the spreadsheet took for a number
-    return str(value)
+    return rows_of(content)
 
 
 # — items —

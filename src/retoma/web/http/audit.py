@@ -105,14 +105,15 @@ def within(visit: Visit, handle: Handle, written: list[Entry]) -> Handle:
     return kept
 
 
-async def beside(visit: Visit, sent: Sent, handle: Handle) -> Response:
+async def beside(visit: Visit, sent: Sent, handle: Handle, *, records: bool = False) -> Response:
     """A change that is not one transaction, or has one of its own: what is there is noted before it, and how it ended
-    right after, unless the change has written that itself (*recorded*).
+    right after, unless the change has written that itself (*recorded*). Of one that always *records*, nothing is noted
+    before it.
     """
     entry, audit = _entry(visit, sent, "done"), visit.app.audit
     before = await audit.standing(entry.object_kind, entry.object_id)
     visit.entry = entry = replace(entry, before=before)
-    if before is not None:
+    if before is not None and not records:
         await audit.write(replace(entry, outcome="begun"))
     try:
         response = await handle(sent)

@@ -64,6 +64,7 @@ class Need:
     limited: bool
     once: bool
     streamed: bool
+    records: bool
     plain: bool
     tag: Tagged | None
     costs: bool
@@ -76,6 +77,7 @@ def needs(
     limited: bool = False,
     once: bool = True,
     streamed: bool = False,
+    records: bool = False,
     plain: bool = False,
     tag: Tagged | None = None,
     costs: bool = False,
@@ -85,7 +87,8 @@ def needs(
 
     A key that is limited to some pipelines is turned away, unless the endpoint is *limited*: then it sees to the
     limit itself, with ``visit.only`` or ``visit.see``. A change without *once* has no transaction around it and knows
-    no Idempotency-Key: it must be harmless when it is repeated. A *streamed* one also reads its body by itself. A
+    no Idempotency-Key: it must be harmless when it is repeated. A *streamed* one also reads its body by itself. One
+    that *records* writes its rows of the audit in the transactions of its changes, and needs none before them. A
     *plain* one is given the request and nothing else, and gives a Response: to find out what the others are to be given
     costs more than most of what an upload does. *tag* finds out what the answer depends on, without making it. A look
     that *costs* may ask a provider, so pages of other sites may not make it. *refuses* are the codes of problems that
@@ -93,7 +96,9 @@ def needs(
     """
 
     def mark(endpoint: F) -> F:
-        vars(endpoint)["need"] = Need(scope, limited, once and not streamed, streamed, plain, tag, costs, refuses)
+        vars(endpoint)["need"] = Need(
+            scope, limited, once and not streamed, streamed, records, plain, tag, costs, refuses
+        )
         return endpoint
 
     return mark

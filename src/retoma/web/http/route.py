@@ -146,6 +146,8 @@ async def _served(sent: Sent, need: Need, handle: Handle) -> Response:
     if sent.method not in SAFE:
         response = await _changed(visit, need, sent, handle)
         sent.state.newsroom.changed()
+        if visit.looked and visit.unchanged:  # a question or a refusal that shows what it is about
+            await audit.looked(visit, sent)
         return _warned(visit, response)
     response = _warned(visit, await _shown(visit, need, sent, handle))
     if visit.looked and response.status_code == _OK:
@@ -173,7 +175,7 @@ async def _shown(visit: Visit, need: Need, sent: Sent, handle: Handle) -> Respon
 
 async def _changed(visit: Visit, need: Need, sent: Sent, handle: Handle) -> Response:
     if need.streamed:
-        return await audit.beside(visit, sent, handle)
+        return await audit.beside(visit, sent, handle, records=need.records)
     body = await sent.read(limit=visit.app.settings.web_body_bytes)
     await paid(sent, len(body))
     # A statement has a deadline of its own; this is for all that a change consists of, and for a pooler, behind which
@@ -186,7 +188,7 @@ async def _changed(visit: Visit, need: Need, sent: Sent, handle: Handle) -> Resp
             for entry in written:  # once it is committed
                 tell(entry)
             return response
-        return await audit.beside(visit, sent, handle)
+        return await audit.beside(visit, sent, handle, records=need.records)
 
 
 def _unless_seen(sent: Sent, response: Response) -> Response:

@@ -236,15 +236,16 @@ async def remove_code(id: Number, visit: Here) -> shapes.Said:
 
 
 @router.post("/lotes/{id}/upload", openapi_extra=shapes.FILES)
-@needs("submit", limited=True, streamed=True, refuses=("pipelines_limited", *REFUSED))
+@needs("submit", limited=True, streamed=True, records=True, refuses=("pipelines_limited", *REFUSED))
 async def upload_to_project(id: Number, visit: Here, request: Request) -> shapes.Uploaded:
     """Send files: PDF, TXT, DOCX and others, or a ZIP of them. Each is kept, known already, or refused by itself."""
     library = _library(visit)
     await library.project(id)
     upload = Upload(request)
-    into = Intake(pay=upload.purse.pay)
+    into = Intake(pay=upload.purse.pay, entry=visit.entry)
     async for filename, content in upload.files():
         await library.add_upload(id, filename, content, into)
+        visit.audited = bool(into.added)
     if not (into.added or into.known or into.refused):
         raise Refusal("file_missing")
     added = number_of(len(into.added), "documento adicionado", "documentos adicionados")

@@ -145,7 +145,7 @@ async def show_lot(id: Number, library: Library, request: Request) -> Response:
 
 
 @router.post("/lotes/{id}/arquivos")
-@needs("submit", limited=True, streamed=True)
+@needs("submit", limited=True, streamed=True, records=True)
 async def send_files(id: Number, library: Library, visit: Here, request: Request) -> Response:
     """Files from the plain form; each is kept, known already, or refused by itself. Sent again, none is there twice."""
     sent = await catalogue.upload_to_project(id, visit, request)

@@ -10,7 +10,7 @@ from pydantic import Field
 from retoma.errors import Conflict
 from retoma.model.ids import BatchId
 from retoma.pipelines.quotes.pages import view
-from retoma.pipelines.quotes.pages.context import ROOT, Library, Number, done, led, shown, speaker
+from retoma.pipelines.quotes.pages.context import ROOT, Library, Number, done, led, reads, shown, speaker
 from retoma.pipelines.quotes.stages import QuoteStatus
 from retoma.web.api.schemas.requests import Wanted
 from retoma.web.http.auth import Here, needs
@@ -58,7 +58,7 @@ async def show_batch(
     id: Number, wanted: Annotated[RowsWanted, Query()], library: Library, request: Request
 ) -> Response:
     """A batch: how far its quotes are, which are stuck, what they cost."""
-    batch = await library.batch(id)
+    batch, content = await library.batch(id), reads(request)
     standing = await library.batch_status(BatchId(id))
     found = await library.quotes(
         batch_id=id, statuses=[wanted.situacao] if wanted.situacao else None, before=wanted.antes, limit=_ROWS + 1
@@ -68,10 +68,12 @@ async def show_batch(
         "standing": standing,
         "funnel": view.funnel_of(standing),
         "shares": view.shares_of(standing.status_distribution),
-        "stuck": await library.stuck(batch_id=id, limit=_STUCK) if standing.stuck_quotes else [],
+        "stuck": view.stuck_named(await library.stuck(batch_id=id, limit=_STUCK), reads=content)
+        if standing.stuck_quotes
+        else [],
         "bill": view.bill_of(await library.costs(BatchId(id))),
         "problems": await library.items(id, only_problems=True, limit=_PROBLEMS) if batch.problems else [],
-        "quotes": found[:_ROWS],
+        "quotes": view.named(found[:_ROWS], reads=content),
         "more": found[_ROWS - 1].id if len(found) > _ROWS else None,
         "wanted": wanted,
         "open": any(

@@ -58,6 +58,12 @@ async def shown(
     return page(request, f"quotes/{template}.html", status=status, tab=tab, root=ROOT, idle=idle, known=told, **values)
 
 
+def reads(request: Request) -> bool:
+    """Whether the caller may see what items say; if so they do, and the audit has it."""
+    visit: Visit = request.state.visit
+    return visit.may(CONTENT)
+
+
 def known(say: Say, key: str, otherwise: str, **values: object) -> str:
     """What *key* says, or *otherwise* where nobody has words for it."""
     return say(key if key in phrases("en") else otherwise, **values)

@@ -9,13 +9,25 @@ from pydantic import Field
 
 from retoma.errors import Conflict, NotFound
 from retoma.pipelines.quotes.library import Quotes
-from retoma.pipelines.quotes.model import ClosedReport
+from retoma.pipelines.quotes.model import ClosedReport, Quote
 from retoma.pipelines.quotes.pages import view
-from retoma.pipelines.quotes.pages.context import ROOT, Library, Number, Say, done, led, shown, speaker
+from retoma.pipelines.quotes.pages.context import (
+    CONTENT,
+    ROOT,
+    Library,
+    Number,
+    Say,
+    done,
+    led,
+    reads,
+    shown,
+    speaker,
+)
 from retoma.pipelines.quotes.ports import SourceKind
 from retoma.pipelines.quotes.reports import Reports
 from retoma.web.api.schemas.requests import Wanted
 from retoma.web.http.auth import Here, needs
+from retoma.web.http.errors import Refusal
 from retoma.web.http.quotas import quotas_of, submitted
 from retoma.web.pages.route import PageRoute
 
@@ -45,7 +57,10 @@ class QuoteWanted(Wanted):
 @router.get("")
 @needs("read", limited=True)
 async def list_quotes(wanted: Annotated[QuotesWanted, Query()], library: Library, request: Request) -> Response:
-    """The quotes, the newest first, and those that are stuck."""
+    """The quotes, the newest first, and those that are stuck. Their words are searched by those who may see them."""
+    content = reads(request)
+    if wanted.busca.strip() and not content:
+        raise Refusal("scope_required", scope=CONTENT)
     found = await library.quotes(
         search=wanted.busca.strip() or None,
         statuses=[wanted.situacao] if wanted.situacao else None,
@@ -58,8 +73,8 @@ async def list_quotes(wanted: Annotated[QuotesWanted, Query()], library: Library
         "items",
         "items",
         wanted=wanted,
-        quotes=found[:_ROWS],
-        stuck=await library.stuck(limit=_STUCK),
+        quotes=view.named(found[:_ROWS], reads=content),
+        stuck=view.stuck_named(await library.stuck(limit=_STUCK), reads=content),
         statuses=[name for name, _ in view.shares_of({})],
         more=found[_ROWS - 1].id if len(found) > _ROWS else None,
     )
@@ -76,21 +91,21 @@ async def show_quote(
 
 async def quote_page(library: Quotes, request: Request, id: int, *, status: int = 200, **more: Any) -> Response:
     """The page of a quote; *more* is what was just done or refused."""
-    quote = await library.quote(id)
+    quote, content = await library.quote(id), reads(request)
     sources = await library.sources(id)
     steps = await library.app.jobs.checkpoints(quote.job_id, values=False)
     why = view.code_of(quote.error_message)
     values: dict[str, Any] = {
-        "quote": quote,
+        "quote": quote if content else view.without_words(quote),
         "moments": view.timeline_of(quote, steps),
-        "counting": [each for each in sources if each.is_accepted],
-        "struck": [each for each in sources if not each.is_accepted],
-        "reviews": await library.reviews(id),
+        "counting": [each for each in sources if each.is_accepted and content],
+        "struck": [each for each in sources if not each.is_accepted and content],
+        "reviews": await library.reviews(id) if content else [],
         "report": await _closed(library, id),
         "worth": await Reports(library.app).valuation(id),
         "bill": view.bill_of(await library.quote_costs(id)),
         "why": why if sources or why != "no_prices" else "nothing_found",
-        "why_told": view.told_of(quote.error_message),
+        "why_told": view.told_of(quote.error_message) if content else "",
         "openable": view.openable,
         "kinds": [str(each) for each in BY_HAND],
         "said": "",
@@ -135,9 +150,15 @@ async def cancel_quote(
     quote = await library.quote(id, conn=visit.conn)
     if not sim:
         visit.unchanged = True
-        return await shown(request, library, "ask", "items", **_question(speaker(request), id, quote.input_text))
+        return await shown(request, library, "ask", "items", **_question(speaker(request), id, _about(request, quote)))
     await library.cancel(id, by=visit.caller, conn=visit.conn)
     return led(request, f"/itens/{id}?dito=cancelled")
+
+
+def _about(request: Request, quote: Quote) -> str:
+    if reads(request) and quote.input_text:
+        return quote.input_text
+    return speaker(request)("quotes.item.number", id=quote.id)
 
 
 def _question(say: Say, id: int, about: str) -> dict[str, Any]:

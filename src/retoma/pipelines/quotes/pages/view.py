@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from typing import Literal
 
 from retoma.model.job import Checkpoint
-from retoma.pipelines.quotes.model import BatchStanding, Cost, Quote
+from retoma.pipelines.quotes.model import BatchStanding, Cost, Quote, StuckQuote
 from retoma.pipelines.quotes.stages import ProcessingCheckpoint, QuoteStatus
 
 _ORDER = {str(each): place for place, each in enumerate(ProcessingCheckpoint)}
@@ -100,6 +100,22 @@ def code_of(message: str | None) -> str:
 def told_of(message: str | None) -> str:
     """What a message says after that word."""
     return (message or "").partition(":")[2].strip() if code_of(message) else (message or "")
+
+
+def without_words(quote: Quote) -> Quote:
+    """How *quote* stands, for who may not see what it says: of what went wrong only the word that never changes."""
+    code = quote.error_message and f"{code_of(quote.error_message) or 'other'}:"
+    return replace(quote, input_text="", local=None, pesquisador=None, search_query_final=None, error_message=code)
+
+
+def named(quotes: Iterable[Quote], *, reads: bool) -> list[Quote]:
+    """*quotes* as a caller sees them who *reads* what items say, or does not."""
+    return [each if reads else without_words(each) for each in quotes]
+
+
+def stuck_named(stuck: Iterable[StuckQuote], *, reads: bool) -> list[StuckQuote]:
+    """The same of those that are stuck."""
+    return [each if reads else replace(each, input_text="") for each in stuck]
 
 
 def openable(url: str | None) -> bool:
