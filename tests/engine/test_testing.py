@@ -413,6 +413,20 @@ async def test_a_worker_killed_in_the_middle_loses_and_repeats_nothing(
 
 
 @pytest.mark.crash
+async def test_after_a_crash_the_dead_worker_changes_nothing_more(
+    database_url: str, settings: Settings, psql: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    psql.execute("create table effects (job bigint, step text)")
+    monkeypatch.setenv("LATE_URL", database_url)
+    app = program_at(database_url, settings)
+    async with app:
+        await app.enqueue(app.registry.pipelines["late-statement"], 3.0)
+        await crash(app, steps=1, reference=f"{PROGRAM}:app")
+
+        assert psql.execute("select step from effects").fetchall() == [("late",)], "the server ended its statement"
+
+
+@pytest.mark.crash
 async def test_a_crash_may_wait_for_steps_and_says_when_it_cannot_happen(
     database_url: str, settings: Settings, psql: psycopg.Connection, tmp_path: Path
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 
 from retoma.store.query import Query, load
 
@@ -28,6 +29,14 @@ class Held:
     pid: int
 
 
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A statement that a session runs, and since when."""
+
+    pid: int
+    since: datetime
+
+
 def age(job_id: int | None, seconds: float) -> Query[int]:
     """Without *job_id*, every job."""
     return Query(SQL["age"], int, {"job_id": job_id, "seconds": seconds})
@@ -40,3 +49,7 @@ def held(job_id: int | None) -> Query[Held]:
 
 def tally() -> Query[Tally]:
     return Query(SQL["tally"], Tally)
+
+
+def statements() -> Query[Statement]:
+    return Query(SQL["statements"], Statement)

@@ -21,6 +21,7 @@ from retoma.system.settings import Settings
 from retoma.worker.loader import reference_to
 
 _LOOK = 0.01
+_LONGEST_STATEMENT = 30.0
 
 
 async def crash(
@@ -37,7 +38,7 @@ async def crash(
 
     Its executors die with it, and their jobs stay *running* under their lease: see ``age`` and ``drain``. They find
     the app by *reference* (module:attribute or file:attribute), or by the module that holds it. Returns how many
-    jobs have ended by then.
+    jobs have ended, once the database has ended every statement of the dead worker.
     """
     if after < 1 and steps < 1:
         raise ConfigurationError("crash() does not know when.", next="Say after=… jobs or steps=… checkpoints.")
@@ -57,7 +58,7 @@ async def crash(
                     while True:
                         now = (await app.fetch(ageing.tally()))[0]
                         if now.ended - before.ended >= after and now.saved - before.saved >= steps:
-                            return now.ended - before.ended
+                            break
                         _still_hope(worker, now, said)
                         await asyncio.sleep(_LOOK)
             finally:
@@ -65,6 +66,8 @@ async def crash(
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(worker.pid, signal.SIGKILL)
                 worker.wait()
+        await _statements_end(app)
+        return (await app.fetch(ageing.tally()))[0].ended - before.ended
 
 
 def _start_worker(orders: dict[str, Any], said: IO[bytes]) -> subprocess.Popen[bytes]:
@@ -80,6 +83,15 @@ def _start_worker(orders: dict[str, Any], said: IO[bytes]) -> subprocess.Popen[b
     with worker.stdin as control:
         control.write(orjson.dumps(orders))
     return worker
+
+
+async def _statements_end(app: Retoma) -> None:
+    """Wait for the statements that run now: the server ends those of a killed client too, and may commit them."""
+    running = set(await app.fetch(ageing.statements()))
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_LONGEST_STATEMENT):
+            while running := running & set(await app.fetch(ageing.statements())):
+                await asyncio.sleep(_LOOK)
 
 
 def _still_hope(worker: subprocess.Popen[bytes], tally: ageing.Tally, said: IO[bytes]) -> None:

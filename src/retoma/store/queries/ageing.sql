@@ -64,3 +64,12 @@ select job.id as job_id, worker.id as worker_id, worker.host, worker.pid
 select (select count(*) from retoma.jobs as job where job.finished_at is not null) as ended,
        (select count(*) from retoma.checkpoints) as saved,
        (select count(*) from retoma.jobs as job where job.state in ('queued', 'running')) as left;
+
+-- name: statements
+-- The statements that other sessions of this database run now. One whose client was killed still ends, and commits.
+select activity.pid, activity.query_start as since
+  from pg_stat_activity as activity
+ where activity.datname = current_database()
+   and activity.backend_type = 'client backend'
+   and activity.state = 'active'
+   and activity.pid <> pg_backend_pid();
