@@ -80,6 +80,10 @@ class Resuming(RuleBasedStateMachine):
     def reasons_are_known(self, found: Search) -> None:
         raise NotImplementedError
 
+    def any_was_there(self, found: Search) -> bool:
+        """Whether something is held, though nothing of it is valid."""
+        return bool(found.invalid)
+
     # — what happens —
 
     def body(self, number: str) -> bytes:
@@ -154,7 +158,7 @@ class Resuming(RuleBasedStateMachine):
         if self.whole:
             assert found.outcome == ("resumable" if found.unprocessed else "complete")
         else:
-            assert found.outcome == ("none_valid" if found.invalid else "no_checkpoint")
+            assert found.outcome == ("none_valid" if self.any_was_there(found) else "no_checkpoint")
 
     @invariant()
     def what_is_whole_is_never_touched(self) -> None:
@@ -266,6 +270,9 @@ class OverRows(Resuming):
             [self.session, number],
         ).fetchall()
         return bytes(row[0])
+
+    def any_was_there(self, found: Search) -> bool:
+        return bool(found.invalid or self.aside)
 
     def reasons_are_known(self, found: Search) -> None:
         """What was spoiled is marked by its reason, and stays as it was found, whatever came after it."""

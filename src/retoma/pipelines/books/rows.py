@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from retoma.app.fetch import fetch
 from retoma.pipelines.books import checkpoints
@@ -31,6 +31,8 @@ async def judged_rows(connection: object, expected: Expected, numbers: Sequence[
     by_name = {str(row.id): row for row in rows}
     # A row that was set aside stays so, whatever it looks like today.
     found = search([candidate(row) for row in rows if row.verdict == "valid"], chapters=numbers, expected=expected)
+    if rows and found.outcome == "no_checkpoint":
+        found = replace(found, outcome="none_valid")
     for each in found.invalid:
         await fetch(connection, checkpoints.set_aside(by_name[each.candidate.name].id, each.verdict.faults[0]))
     return Found(found, dict(Counter(row.chapter_number for row in rows)), len(found.invalid))
