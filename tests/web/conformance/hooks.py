@@ -17,6 +17,9 @@ OPEN_BATCH = os.environ["OPEN_BATCH"]
 READABLE = "Contrato de locação de imóvel entre as partes, por trinta meses. "
 BOOKS = ("/api/v1/books", "/api/summarize")
 ITEMS = ("/api/quotes", "/api/batch-quotes/text")
+PICTURE = base64.b64decode(
+    b"iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg=="
+)
 VISIBLE = re.compile(r"[\x21-\x7e]{1,255}")
 
 
@@ -65,6 +68,8 @@ def items_of(path: str, body: dict[str, Any], *, form: bool) -> dict[str, Any]:
     """Every field of a form is text, of which the description says no more; an item of a list must be short."""
     if path == "/api/batch-quotes/file":
         return {"file": f"descricao\nMesa {uuid.uuid4().hex}\n"}
+    if path == "/api/batch-quotes/images":
+        return {"images": PICTURE}
     if path not in ITEMS:
         return body
     return {"inputText": "Mesa"} if form else {**body, "inputText": f"Mesa;{body['inputText']}"[:900]}
