@@ -147,6 +147,26 @@ def test_a_photograph_that_is_refused_is_told_and_what_was_typed_is_kept(
     assert psql.execute("select count(*) from retoma.loose_blobs").fetchone() == (0,)
 
 
+def test_a_form_that_is_refused_for_another_reason_leaves_no_photograph_behind(
+    house: House, tmp_path: Path, psql: psycopg.Connection
+) -> None:
+    answer = post(house, "/itens", data={"text": "Mesa", "project": "999"}, files={"imagem": ("f.png", png())})
+
+    assert answer.status_code == 422
+    assert psql.execute("select count(*) from retoma.loose_blobs").fetchone() == (0,)
+    assert [each for each in (tmp_path / "blobs").rglob("*") if each.is_file()] == []
+
+
+def test_a_store_that_keeps_nothing_is_told_and_what_was_typed_is_kept(open_house: Open, tmp_path: Path) -> None:
+    without = open_house(extensions=[QUOTES], providers={Market: a_market(Bill(tmp_path / "bill.log"))})
+
+    answer = post(without, "/itens", data={"text": "Mesa azul"}, files={"imagem": ("f.png", png())})
+
+    assert answer.status_code == 422
+    assert "Não foi possível guardá-la" in answer.text
+    assert "Mesa azul" in answer.text
+
+
 def test_a_form_without_words_and_without_a_photograph_is_refused(house: House) -> None:
     empty = post(house, "/itens", data={"text": " "}, files={"imagem": ("", b"")})
 

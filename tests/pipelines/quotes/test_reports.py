@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import psycopg
 import pytest
+from pictures import png
 
 from retoma import Retoma, Settings
 from retoma.errors import ConfigurationError, Conflict, NotFound
@@ -100,6 +102,25 @@ async def test_changed_evidence_breaks_the_report(app: Retoma, tmp_path: Path) -
     problems = await reports.verify(content)
 
     assert any("its evidence is missing or is another one" in what for _, what in problems)
+
+
+async def test_the_photograph_of_an_item_is_in_its_report_by_its_hash_and_a_changed_one_breaks_it(
+    app: Retoma, tmp_path: Path
+) -> None:
+    reports, library = Reports(app), Quotes(app)
+    kept = await library.keep_image(png())
+    id = await library.create("Estante de aço 6 prateleiras", image=kept)
+    await drain(app)
+    (told,) = of_row(await reports.close(quote_id=id, by="ana")).reports
+    files = [await reports.file(kind, quote_id=id) for kind in KINDS]
+    holds = [await reports.verify(each) for each in files]
+    (tmp_path / "blobs" / kept.blob).write_bytes(png(shade=1))
+    breaks = await reports.verify(files[0])
+
+    assert told.research.picture is not None
+    assert told.research.picture.sha256 == hashlib.sha256(png()).hexdigest()
+    assert holds == [[], [], []]
+    assert (f"item {id}", "its photograph is missing or is another one") in breaks
 
 
 async def test_a_closed_batch_holds_its_quotes_and_stays(app: Retoma, batch: BatchId, psql: psycopg.Connection) -> None:

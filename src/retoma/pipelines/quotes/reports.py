@@ -227,7 +227,8 @@ class Reports:
         """What the report says of the value of an asset: price, factors and value; None where no value was asked for,
         or no price counts.
         """
-        if (await self.library.quote(quote_id)).condition is None:
+        quote = await self.library.quote(quote_id)
+        if quote.condition is None or not quote.status.ended:
             return None
         (told,) = (await self.document(quote_id=quote_id)).reports
         return told if told.result is not None else None

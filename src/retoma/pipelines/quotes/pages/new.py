@@ -22,11 +22,13 @@ from retoma.pipelines.quotes.lists import (
     MOST_ITEMS,
     NAMES,
     ItemList,
+    ListedItem,
     ListRefused,
 )
 from retoma.pipelines.quotes.pages.carried import COLUMN, Carried, carried
 from retoma.pipelines.quotes.pages.context import LARGEST_FORM, Library, done, led, shown
 from retoma.pipelines.quotes.pricing.valuation import Conservation
+from retoma.providers import ProviderError
 from retoma.web.http.auth import Here, needs
 from retoma.web.http.multipart import Upload
 from retoma.web.http.quotas import quotas_of, submitted
@@ -76,10 +78,11 @@ async def create_quote(library: Library, visit: Here, request: Request) -> Respo
             ),
             new=True,
         )
-    except ConditionRefused as error:
-        return await _form(library, request, given=said, unfit=error.code, status=_UNFIT)
-    except (ConfigurationError, NotFound):
-        return await _form(library, request, given=said, wrong=True, status=_UNFIT)
+    except (ConfigurationError, NotFound) as error:
+        if image is not None:  # who sends the form again sends it again
+            await library.let_go(ItemList(items=[ListedItem(line=1, text="", kept=image)]))
+        unfit = error.code if isinstance(error, ConditionRefused) else ""
+        return await _form(library, request, given=said, wrong=not unfit, unfit=unfit, status=_UNFIT)
     await submitted(request, "job", [(await library.quote(id)).job_id])
     return led(request, f"/itens/{id}")
 
@@ -96,6 +99,8 @@ async def _told(library: Quotes, request: Request) -> tuple[dict[str, str], Kept
                 image = await library.keep_image(content, filename=filename)
             except ImageRefused as error:
                 unseen = error.code  # and the fields that follow are read all the same
+            except (OSError, ProviderError, ConfigurationError):
+                unseen = "store_unavailable"
     return {key: value.replace("\0", "") for key, value in upload.fields.items()}, image, unseen
 
 
