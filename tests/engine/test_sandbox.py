@@ -8,6 +8,7 @@ import json
 import os
 import secrets
 import shutil
+import socket
 import stat
 import subprocess
 import sys
@@ -25,8 +26,9 @@ from pydantic import BeforeValidator
 
 from retoma import Retoma, Run, pipeline
 from retoma.cli.doctor import _sandbox
+from retoma.cli.serve import _serve
 from retoma.errors import ConfigurationError, IsolatedFailure, IsolatedTimeout
-from retoma.isolate import Policy, configure, seccomp, shutdown
+from retoma.isolate import Policy, adopt, configure, seccomp, shutdown
 from retoma.isolate.layers import REQUIRED, Layer
 from retoma.isolate.probe import lacking, watch_over
 from retoma.system.settings import Settings
@@ -477,6 +479,21 @@ async def test_a_worker_that_requires_walls_does_not_start_without_them(monkeypa
 
     with pytest.raises(ConfigurationError, match="RETOMA_SANDBOX=require, and the children"):
         await app.worker(reference="test_sandbox:app").run()
+
+
+async def test_nor_does_a_server_that_requires_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("retoma.isolate.policy.WITHOUT", ("files",))
+    app = Retoma(
+        pipelines=[count], settings=Settings.load(sandbox="require", database_url="postgresql://127.0.0.1:1/x")
+    )
+
+    adopt(app.settings)
+
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listening,
+        pytest.raises(ConfigurationError, match="RETOMA_SANDBOX=require, and the children"),
+    ):
+        await _serve(app, listening, (), 1, [])
 
 
 def test_a_child_that_is_not_shut_in_gets_no_input_where_that_is_required() -> None:

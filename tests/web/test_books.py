@@ -248,6 +248,24 @@ def test_a_run_that_failed_says_why_in_the_language_of_who_asks(library: Library
     assert last["error"].startswith("chapters_failed: ")
 
 
+def test_a_listener_is_sent_away_when_its_key_is_taken_back(
+    library: Library, monkeypatch: pytest.MonkeyPatch, psql: psycopg.Connection
+) -> None:
+    monkeypatch.setattr("retoma.pipelines.books.http.stream.LOOKED_AFTER", 0.1)
+    id, key = library.send(), library.house.key("read")
+    headers = {"Accept": "text/event-stream", **key}
+
+    with library.client.stream("GET", f"/api/progress/{id}", headers=headers, timeout=60) as response:
+        lines = response.iter_lines()
+        assert next(lines) is not None, "it has begun"
+        library.house.ask(lambda app: app.access.revoke(key["Authorization"].split("_")[1]))
+        told = list(lines)
+
+    assert any("signed_out" in each for each in told), told[-5:]
+    (state,) = psql.execute("select state from retoma.jobs").fetchone() or ()
+    assert state == "queued", "only the listener has gone"
+
+
 def test_a_listener_who_has_heard_all_is_not_to_come_again(library: Library) -> None:
     id = library.send()
     library.work()

@@ -309,6 +309,7 @@ def test_an_address_whose_connections_are_all_in_use_is_told_so_and_others_are_n
 
     assert problem(refused) == (429, "too_many_connections")
     assert b"retry-after: 5" in refused.lower()
+    assert b'ratelimit-policy: "too_many_connections";q=5\r\n' in refused.lower()
     assert served.startswith(b"HTTP/1.1 200")
 
 
@@ -328,6 +329,7 @@ def test_streams_of_one_key_and_of_one_address_are_counted_and_a_place_is_given_
 
     assert code(fourth) == (429, "too_many_streams")
     assert fourth.headers["retry-after"] == "30"
+    assert fourth.headers["ratelimit-policy"] == '"too_many_streams";q=3'
     assert "No máximo 3" in fourth.text
     assert status_of(following.one(other, "127.0.0.3")) == 200
     first[0].close()

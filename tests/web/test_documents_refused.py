@@ -244,6 +244,7 @@ def test_files_and_bytes_of_a_request_have_limits_of_ones_own(open_house: Open, 
     bytes_ = send(house, ("a.txt", LEASE), ("b.txt", "x " * 60_000))
 
     assert code(files) == (413, "too_many_files")
+    assert files.headers["ratelimit-policy"].startswith('"too_many_files";q=')
     assert code(bytes_) == (413, "payload_too_large")
     assert {each["filename"] for each in house.client.get("/documents").json()["documents"]} <= {
         "0.txt",

@@ -228,6 +228,26 @@ def test_words_of_items_are_searched_by_those_who_may_see_them(full: Full) -> No
     assert (refused.status_code, found.status_code, shows(found)) == (403, 200, True)
 
 
+def test_a_look_that_may_be_paid_for_is_not_made_by_another_site(full: Full) -> None:
+    """Without a key: whoever is on this machine may ask, and a page in their browser asks for them."""
+    house = full.house
+    costs = {
+        each.path
+        for each in iter_route_contexts(site(full.app()).routes)
+        if (need := vars(getattr(each.original_route, "endpoint", object)).get("need")) and need.costs
+    }
+    asked = {
+        path: [
+            told(house.client.get(full.address(path, full.ids), headers={"Sec-Fetch-Site": where}))
+            for where in ("cross-site", "same-origin")
+        ]
+        for path in costs
+    }
+
+    assert costs >= {"/documents/search", "/api/v1/embeddings/search"}
+    assert asked == {path: [(403, "cross_site_blocked"), (200, "")] for path in costs}
+
+
 def test_a_question_that_shows_what_it_is_about_is_a_look(full: Full) -> None:
     key = full.house.key("read", "operate", "content:read")
     asked = full.house.client.post(f"/cotacoes/itens/{full.ids['quote']}/cancelar", headers={**key, **HTML})

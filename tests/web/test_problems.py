@@ -1,8 +1,10 @@
 """What goes wrong is told as RFC 9457 has it: everywhere, in the caller's language, and with nothing of our insides."""
 
+import ast
 import socket
 import string
 import urllib.parse
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -174,3 +176,23 @@ def test_an_answer_that_does_not_fit_is_the_models_fault_and_is_not_repeated() -
 
     assert (problem.status, problem.code) == (502, "answer_unfit")
     assert "SECRET" not in problem.model_dump_json()
+
+
+def test_whatever_is_too_much_names_its_limit(still_house: House) -> None:
+    """Of each refusal in the sources: without it a caller would have to find the limit out."""
+    much = {code for code, status in STATUSES.items() if status in (413, 429)}
+    silent, said = [], set()
+    for file in Path(errors.__file__).parents[2].rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            match node:
+                case ast.Call(func=ast.Name(id="Refusal"), args=[ast.Constant(value=code), *_], keywords=words):
+                    if code in much:
+                        said.add(code)
+                        if "limit" not in {each.arg for each in words}:
+                            silent.append(f"{file.name}:{node.lineno}")
+    large = still_house.client.post("/api/v1/jobs", content=b"[" * 1_100_000)
+
+    assert silent == []
+    assert said | {"too_many_connections"} >= {code for code in much if code != "quota_exceeded"}
+    assert {code for code in much if STATUSES[code] == 429} <= set(RETRY_AFTER)
+    assert (large.status_code, large.headers["ratelimit-policy"][:20]) == (413, '"payload_too_large";')

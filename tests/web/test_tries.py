@@ -33,6 +33,7 @@ def test_after_so_many_wrong_keys_an_address_is_sent_away(open_house: Open) -> N
     assert answers == [(401, "auth_invalid")] * 5 + [(429, "too_many_tries")] * 2
     refused = house.get("/jobs", headers=WRONG)
     assert 1 <= int(refused.headers["retry-after"]) <= 60
+    assert refused.headers["ratelimit-policy"] == '"too_many_tries";q=5'
     assert refused.json()["retryable"] is True
     assert len([each for each in told if isinstance(each, TriesRefused)]) == 1
     # Whose key has opened here before is not sent away for what others try; one that was never seen has to wait.

@@ -62,7 +62,11 @@ def serve(
 async def _serve(
     app: Retoma, listening: socket.socket, hosts: tuple[str, ...], processes: int, arguments: list[str]
 ) -> None:
+    from retoma.isolate.probe import watch_over
+
     web, stop = server(), asyncio.Event()
+    if app.settings.sandbox == "require":  # what is sent here is opened by children, too
+        await watch_over("require")
     async with app:
         who = await web.guard(app, listening)
         output.talk(f"The API is at {web.url_of(listening)}/api/v1. Ctrl-C ends.")

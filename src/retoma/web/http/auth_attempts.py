@@ -71,7 +71,7 @@ class Tries:
         if window is None or window.over or window.times < self._most or _known(address, text) in self._known:
             return
         left = max(1, round(WINDOW - (time.monotonic() - window.since)))
-        raise Refusal("too_many_tries", headers={"Retry-After": str(left)}, seconds=left)
+        raise Refusal("too_many_tries", headers={"Retry-After": str(left)}, seconds=left, limit=self._most)
 
     def opened(self, address: str, text: str) -> None:
         """A key was right: whoever has it is not sent away for what others try."""

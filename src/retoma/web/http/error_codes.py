@@ -18,7 +18,7 @@ _READ = ("invalid_text", "validation_failed")
 _CHANGE = ("cross_site_blocked", "request_incomplete")
 _BODY = ("payload_too_large", "unsupported_media_type", "json_too_deep")
 _ONCE = ("idempotency_in_progress", "idempotency_key_reused")
-_TOO_MANY = 429
+_TOO_LARGE, _TOO_MANY = 413, 429
 _PROBLEM = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
 _CREATED, _ACCEPTED, _NOT_MODIFIED = 201, 202, 304
 
@@ -67,6 +67,8 @@ def _problem(status: int, codes: list[str]) -> dict[str, Any]:
     named = [_BY_STATUS[status]] if status in _BY_STATUS else []
     if any(code in RETRY_AFTER for code in codes) or status == _TOO_MANY:
         named.append("Retry-After")
+    if status in (_TOO_LARGE, _TOO_MANY):
+        named.append("RateLimit-Policy")
     return {"description": ", ".join(codes), "headers": headers_of("X-Correlation-Id", *named), "content": _PROBLEM}
 
 
@@ -108,6 +110,7 @@ _HEADERS: dict[str, tuple[str, dict[str, Any]]] = {
     "Idempotency-Replayed": ("true when the answer is that of the first request with the same key.", _TEXT),
     "Link": ("The address of the next page, as rel=next; absent on the last one.", _TEXT),
     "Location": ("Where to look at what was made or begun.", {"type": "string", "format": "uri-reference"}),
+    "RateLimit-Policy": ("The limit that was met, as its name and q=, how much is allowed.", _TEXT),
     "Retry-After": ("After how many seconds to ask again.", {"type": "integer", "minimum": 0}),
     "WWW-Authenticate": ("How a key is sent: Bearer.", _TEXT),
     "X-Correlation-Id": ("The id that follows the work through jobs and logs.", _TEXT),

@@ -122,6 +122,10 @@ RETRY_AFTER = {
 _HEADERS = {"auth_missing": {"WWW-Authenticate": "Bearer"}, "auth_invalid": {"WWW-Authenticate": "Bearer"}}
 
 
+_LIMITS = (413, 429)
+"""Statuses that say that something is too much; which limit that is, is in a header."""
+
+
 class Refusal(Exception):
     """Why a request is not done: a code, and what fills the braces of its words, or *said* in place of them, which is
     English and may be told in other languages too, with what to do *next*.
@@ -194,6 +198,8 @@ def explained(request: Request, error: Exception, language: str) -> tuple[Proble
     headers = {"Content-Language": language, "Vary": "Accept-Language", **_HEADERS.get(refusal.code, {})}
     if wait is not None:
         headers["Retry-After"] = str(wait)
+    if problem.status in _LIMITS and (limit := refusal.values.get("limit")) is not None:
+        headers["RateLimit-Policy"] = f'"{refusal.code}";q={limit}'
     return problem, {**headers, **refusal.headers}
 
 

@@ -52,7 +52,7 @@ class Wire(HttpToolsProtocol):
         super().connection_made(transport)
         self.address = self.client[0] if self.client else None
         if code := self._counted.admit(self):
-            self._refused = Refusal(code)
+            self._refused = Refusal(code, limit=self._limits.web_connections_per_address)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._counted.leave(self)
