@@ -7,6 +7,7 @@ import re
 import string
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import click
@@ -14,7 +15,8 @@ import pytest
 
 import retoma.cli
 from retoma.app.extension import load
-from retoma.cli.click_language import metavar_of, paragraphs
+from retoma.cli.click_language import MODULES, metavar_of, paragraphs
+from retoma.cli.language import packages
 from retoma.model.batch import BatchState
 from retoma.model.job import AttemptEnding, JobState
 from retoma.pipelines import ALL
@@ -27,29 +29,45 @@ ROOMS = (*CORE, *sorted(path.parent.relative_to(SOURCE).as_posix() for path in S
 SAYING = {"talk", "words", "Phrase", "agreed", "title"}
 """Calls whose first argument is a sentence."""
 OF_PROGRAMMERS = re.compile(
-    r"Deprecation|declar|defined|true/false|iterable|color|^Choice|confirmation|prompting|entered|Do you want|prog|start character"
+    r"Deprecation|declar|defined|true/false|iterable|color|^Choice|confirmation|prompting|entered|Do you want|prog"
+    r"|start character"
 )
 """What Click says to those who write commands."""
 FINDING = {"green", "amber", "red", "judged"}
 """Calls whose arguments are: what was looked at, what was seen, and what to do."""
 SAME = {
     "ID", "N", "S", "B", "Q", "P", "K", "V", "US", "JSON", "CODE", "ZIP", "PIPELINE", "DIR", "id", "cron", "pid", "seq",
-    "host", "status", "pipeline", "pipelines", "worker", "workers", "tokens", "min", "s", "h", "item", "keep-alive", 
+    "host", "status", "pipeline", "pipelines", "worker", "workers", "tokens", "min", "s", "h", "item", "keep-alive",
     "PostgreSQL", "bytes", "sandbox", "UUID", "total", "RETOMA_SANDBOX", "auto",
 }  # fmt: skip
 """What is written alike in both languages."""
 ERRORS = {
-    "ConfigurationError", "NotFound", "Conflict", "AppNotFound", "UnknownPipeline", "DatabaseError",
-    "DatabaseUnreachable", "DatabaseTooOld", "SchemaMismatch", "SchemaBusy", "EmbeddedUnavailable",
+    "ConfigurationError", "NotFound", "Conflict", "AppNotFound", "UnknownPipeline", "DatabaseError", "QueueReserved",
+    "DatabaseUnreachable", "DatabaseTooOld", "SchemaMismatch", "SchemaBusy", "EmbeddedUnavailable", "BatchConflict",
+    "KeyTaken", "RowConflict", "FileRefused", "StoreFull", "StoreDown", "ReportUnreadable",
 }  # fmt: skip
 COMMAND = re.compile(r"retoma [a-z]+( --?[\w-]+| [a-z:.]+)*$|alter |create extension|vacuum \w+;?$")
 """What is typed, and not read."""
+DOORS = (
+    "cli/*.py", "app/loader.py", "app/extension.py", "app/calls.py", "access/*.py", "commands/*.py", "postgres/**/*.py",
+    "system/settings.py", "web/server/*.py", "worker/loader.py", "worker/supervisor.py", "providers/factory.py",
+    "pipelines/*/cli.py", "pipelines/*/library.py", "pipelines/*/catalogue.py", "pipelines/classification/labels.py",
+    "pipelines/classification/intake.py", "pipelines/books/folder.py", "pipelines/books/transfer.py",
+    "pipelines/quotes/reports.py", "pipelines/files/ingest.py",
+)  # fmt: skip
+"""Modules whose errors a command shows."""
+COMPOSED = {
+    "Z: Z.", "Z is Z.", "Z is not Z.", "What Z says Z.", "This database has no Z yet.",
+    "Z; they serve programs from Z on.",
+}  # fmt: skip
+"""Errors that are put together from sentences."""
 _PLACE = string.Formatter()
 
 
 def modules(room: str) -> list[Path]:
     """The modules of *room* that speak to a person."""
-    found = SOURCE.glob(f"{room}/*.py") if room == "cli" else SOURCE.glob(f"{room}/**/*.py")
+    places = ("cli/*.py", "pipelines/*.py") if room == "cli" else (f"{room}/**/*.py",)
+    found = (path for place in places for path in SOURCE.glob(place))
     return sorted(path for path in found if "retoma.cli" in path.read_text(encoding="utf-8"))
 
 
@@ -116,22 +134,19 @@ def helped(command: click.Command) -> Iterator[str]:
         yield metavar_of(each) or ""
     if isinstance(command, click.Group):
         yield command.subcommand_metavar
-        for each in command.commands.values():
-            yield from helped(each)
+        for below in command.commands.values():
+            yield from helped(below)
 
 
 def commands(room: str) -> Iterator[str]:
     """What the commands of *room* say in help, and what the list of commands says of them."""
-    ours = {name: each for section in retoma.cli.main._own.values() for name, each in section.items()}
-    theirs = {name: (each.command, each.sentence) for extension in ALL for name, each in extension.commands.items()}
-    for place, sentence in (ours | theirs).values():
-        if (
-            place.startswith(f"retoma.{room.replace('/', '.')}.")
-            or room == "cli"
-            and place in {p for p, _ in ours.values()}
-        ):
-            yield sentence
-        if place.startswith(f"retoma.{room.replace('/', '.')}."):
+    own = [each for section in retoma.cli.main._own.values() for each in section.values()]
+    offered = [(each.command, each.sentence) for extension in ALL for each in extension.commands.values()]
+    here = f"retoma.{room.replace('/', '.')}."
+    yield from (sentence for place, sentence in own if room == "cli")
+    yield from (sentence for place, sentence in offered if place.startswith(here))
+    for place, _ in (*own, *offered):
+        if place.startswith(here):
             yield from helped(load(place))
     if room == "cli":
         yield from paragraphs(retoma.cli.main.help or "")
@@ -139,26 +154,26 @@ def commands(room: str) -> Iterator[str]:
         yield from retoma.cli.main._own
 
 
-def of_click() -> Iterator[str]:
+@cache
+def of_click() -> set[str]:
     """What Click itself says: the arguments of gettext in its modules."""
-    for module in ("core", "decorators", "exceptions", "formatting", "parser", "termui", "types"):
-        file = Path(click.__file__).with_name(f"{module}.py")
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-            if called(node) in {"_", "ngettext"} and isinstance(node, ast.Call):
-                yield from (text for each in node.args for text in texts(each))
+    files = [Path(click.__file__).with_name(f"{name}.py") for name in MODULES]
+    return {
+        text
+        for file in files
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and called(node) in {"_", "ngettext"}
+        for each in node.args
+        for text in texts(each)
+    }
 
 
+@cache
 def needed(room: str) -> set[str]:
     """Every English text of *room* that a person may read."""
-    found = {text.strip("\n") for module in modules(room) for text in said_in(module)} | set(commands(room))
+    found = {text for module in modules(room) for text in said_in(module)} | set(commands(room))
     if room == "cli":
         found |= {str(each) for kind in (JobState, BatchState, AttemptEnding) for each in kind}
-        found |= {
-            text
-            for module in SOURCE.glob("pipelines/*.py")
-            for text in said_in(module)
-            if "retoma.cli" in module.read_text(encoding="utf-8")
-        }
     return {text for text in found if differs(text)}
 
 
@@ -167,6 +182,7 @@ def differs(text: str) -> bool:
     return not set(re.findall(r"[^\W\d][\w-]*", re.sub(r"\{[^}]*\}", "", text))) <= SAME
 
 
+@cache
 def catalogue(room: str) -> dict[str, str]:
     file = SOURCE / room / "words/cli.toml"
     return tomllib.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
@@ -177,6 +193,7 @@ def sentences(room: str) -> dict[str, str]:
     return tomllib.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
 
 
+@cache
 def known(room: str) -> dict[str, str]:
     """What *room* may say in Portuguese: its own words, and those of the core."""
     core = {english: said for each in CORE for english, said in catalogue(each).items()}
@@ -208,11 +225,10 @@ def test_what_click_says_is_said_in_portuguese_too() -> None:
 
 @pytest.mark.parametrize("room", ROOMS)
 def test_both_languages_have_the_same_places(room: str) -> None:
-    click_says = set(of_click())
     wrong = [
         f"{english!r}: {places(english)} and {places(said)}"
         for english, said in catalogue(room).items()
-        if (places(said) - places(english) if english in click_says else places(english) != places(said))
+        if (places(said) - places(english) if english in of_click() else places(english) != places(said))
     ]
 
     assert not wrong, "\n".join(wrong)
@@ -220,7 +236,7 @@ def test_both_languages_have_the_same_places(room: str) -> None:
 
 @pytest.mark.parametrize("room", ROOMS)
 def test_no_entry_of_a_catalogue_is_unused(room: str) -> None:
-    used = needed(room) | (set(of_click()) if room == "cli" else set())
+    used = needed(room) | (of_click() if room == "cli" else set())
     elsewhere = set().union(*(needed(each) for each in ROOMS)) if room == "cli" else set()
 
     assert not sorted(set(catalogue(room)) - used - elsewhere)
@@ -272,3 +288,56 @@ def filled(node: ast.expr) -> list[str]:
         case ast.BinOp(left=left, right=right):
             return [first + second for first in filled(left) for second in filled(right)]
     return []
+
+
+def untold(module: Path) -> list[str]:
+    """The errors of a module that nobody has written down in Portuguese."""
+    return [
+        line
+        for text in dict.fromkeys(raised_in(module))
+        if text not in COMPOSED
+        for line in text.split("\n")
+        if differs(line.replace("Z", ""))
+        and not COMMAND.match(line.replace("Z", "x"))
+        and not line.startswith("pip install 'retoma[")
+        and (in_portuguese(line, packages=packages()) or "Não existe: ").startswith("Não existe: ")
+    ]
+
+
+def test_an_error_that_a_command_shows_is_told_in_portuguese_too() -> None:
+    missing = {
+        str(module.relative_to(SOURCE)): lines
+        for pattern in DOORS
+        for module in sorted(SOURCE.glob(pattern))
+        if (lines := untold(module))
+    }
+
+    told = "\n".join(f"# {module}\n" + "\n".join(map(_as_toml, lines)) for module, lines in missing.items())
+    assert not missing, f"write these down in words/sentences.toml (Z is a place):\n{told}"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Callers need an API key.",
+        "To sign in with a browser, once: http://127.0.0.1:8000/login?token=x",
+        "Server process 7 ended with -9; another takes its place.",
+        "The upgrade to 0012 waits: retoma.jobs is held by pid 7 (psql, idle in transaction for 90 s) (try 2 of 20).",
+        "The Retoma tables are at revision 0010, and this program needs 0012.",
+        "The setting poll_seconds is wrong: Input should be greater than 0.",
+    ],
+)
+def test_what_the_engine_says_on_the_way_is_told_in_portuguese_too(said: str) -> None:
+    assert in_portuguese(said, packages=packages())
+
+
+@pytest.mark.parametrize(
+    "file", sorted(SOURCE.glob("**/words/sentences.toml")), ids=lambda path: str(path.parent.parent.name)
+)
+def test_an_error_has_the_same_places_in_both_languages(file: Path) -> None:
+    wrong = []
+    for english, said in tomllib.loads(file.read_text(encoding="utf-8")).items():
+        if places(said) - set(re.findall(r"\{(\w+)\}", english)):
+            wrong.append(f"{english!r}: {said!r}")
+
+    assert not wrong, "\n".join(wrong)

@@ -295,8 +295,9 @@ def errors(id: BatchId, *, as_json: bool) -> None:
         return
     show.table(found, _ERROR, nothing="Nothing has failed.", below="example")
     if show.in_terminal() and found:
+        show.say("", err=True)
         show.talk(
-            "\nTo try one group again: retoma batch retry-failed {id} --group {fingerprint}",
+            "To try one group again: retoma batch retry-failed {id} --group {fingerprint}",
             id=id,
             fingerprint=found[0].fingerprint,
         )

@@ -12,13 +12,13 @@ from retoma.cli.language import ENGLISH, language, words
 
 C = TypeVar("C", bound=click.Command)
 
-_MODULES = ("core", "decorators", "exceptions", "formatting", "parser", "termui", "types")
+MODULES = ("core", "decorators", "exceptions", "formatting", "parser", "termui", "types")
 """Those of Click that say something to people. Each takes its sentences from gettext, under these two names."""
 
 
 def teach() -> None:
     """Let Click look up its own sentences in our catalogue. It asks gettext, which knows compiled files only."""
-    for name in _MODULES:
+    for name in MODULES:
         module = importlib.import_module(f"click.{name}")
         for function, ours in (("_", words), ("ngettext", _of_number)):
             if hasattr(module, function):
