@@ -17,8 +17,9 @@ import retoma.cli
 from retoma.app.extension import load
 from retoma.cli.click_language import MODULES, metavar_of, paragraphs
 from retoma.cli.language import packages
+from retoma.isolate.layers import Layer
 from retoma.model.batch import BatchState
-from retoma.model.job import AttemptEnding, JobState
+from retoma.model.job import AttemptEnding, Job, JobState
 from retoma.pipelines import ALL
 from retoma.web.words.sentences import STATES, in_portuguese
 
@@ -173,7 +174,8 @@ def needed(room: str) -> set[str]:
     """Every English text of *room* that a person may read."""
     found = {text for module in modules(room) for text in said_in(module)} | set(commands(room))
     if room == "cli":
-        found |= {str(each) for kind in (JobState, BatchState, AttemptEnding) for each in kind}
+        found |= {str(each) for kind in (JobState, BatchState, AttemptEnding, Layer) for each in kind}
+        found |= set(Job.__slots__)
     return {text for text in found if differs(text)}
 
 

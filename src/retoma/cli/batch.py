@@ -281,7 +281,7 @@ def explain(id: BatchId, *, as_json: bool) -> None:
         return
     _because(found)
     show.title("evidence")
-    show.fields(found.evidence)
+    show.fields(found.evidence, as_stored=True)
 
 
 @batch.command()

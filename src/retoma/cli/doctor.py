@@ -181,7 +181,7 @@ async def _sandbox(settings: Settings) -> Finding:
     from retoma.errors import RetomaError
     from retoma.isolate import adopt
     from retoma.isolate.layers import REQUIRED, Layer
-    from retoma.isolate.probe import lacking, told_of
+    from retoma.isolate.probe import lacking
 
     if settings.sandbox == "off":
         return amber("sandbox", "switched off: isolated functions run as free as their worker", "RETOMA_SANDBOX=auto")
@@ -190,7 +190,8 @@ async def _sandbox(settings: Settings) -> Finding:
         found = await lacking()
     except RetomaError as error:
         return red("sandbox", error.message, error.next)
-    holds = ", ".join(layer for layer in Layer if layer not in found)
+    holds = joined(Phrase(layer) for layer in Layer if layer not in found)
+    lacks = joined(Phrase("{layer} ({why})", layer=Phrase(layer), why=relayed(why)) for layer, why in found.items())
     if set(found) & set(REQUIRED):
         judged = red if settings.sandbox == "require" else amber
         fix = Phrase(
@@ -198,13 +199,13 @@ async def _sandbox(settings: Settings) -> Finding:
         )
         return judged(
             "sandbox",
-            Phrase("missing: {found}; held: {holds}", found=told_of(found), holds=holds or Phrase("none")),
+            Phrase("missing: {found}; held: {holds}", found=lacks, holds=holds or Phrase("none")),
             fix,
         )
     if found:
         return green(
             "sandbox",
-            Phrase("isolated functions are shut in: {holds}; not here: {found}", holds=holds, found=told_of(found)),
+            Phrase("isolated functions are shut in: {holds}; not here: {found}", holds=holds, found=lacks),
         )
     return green("sandbox", Phrase("isolated functions are shut in: {holds}", holds=holds))
 

@@ -54,7 +54,7 @@ def joined(parts: Iterable[str], between: str = ", ") -> Phrase:
 
 def words(english: str, /, **values: object) -> str:
     """The sentence *english* with *values* in its places, in the language of the person."""
-    return spoken(Phrase(english, **values))
+    return spoken(english if isinstance(english, Phrase) and not values else Phrase(english, **values))
 
 
 def spoken(text: str) -> str:

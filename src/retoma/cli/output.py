@@ -130,13 +130,13 @@ def table(rows: Sequence[T], columns: Columns[T], *, nothing: str, below: str = 
         talk(nothing)
 
 
-def fields(values: Mapping[str, object]) -> None:
-    """Names and values, one pair per line."""
+def fields(values: Mapping[str, object], *, as_stored: bool = False) -> None:
+    """Names and values, one pair per line. Names *as_stored* are those of tables and of the API, in any language."""
     if not in_terminal():
         for name, value in values.items():
             say(f"{name}\t{_cell(value)}")
         return
-    names = [words(name) for name in values]
+    names = [name if as_stored else words(name) for name in values]
     width = max(map(len, names), default=0)
     for name, value in zip(names, values.values(), strict=True):
         say((f"{name:<{width}}  ", {"dim": True}), _for_people(value))

@@ -164,7 +164,7 @@ def show_one(session: str, chapter: str | None, reference: str | None, *, as_jso
     if as_json:
         output.print_json({"session": found, "chapters": standing})
         return
-    output.fields(output.plain(found))
+    output.fields(output.plain(found), as_stored=True)
     output.table(standing, _CHAPTER, nothing="Its chapters are not known yet.")
 
 

@@ -186,7 +186,7 @@ def show_one(id: UUID, *, as_json: bool) -> None:
     document, *_ = found.values()
     told = output.plain(document)
     counted = {name: len(rows) for name, rows in list(found.items())[2:] if isinstance(rows, list)}
-    output.fields(told | counted)
+    output.fields(told | counted, as_stored=True)
     for field in output.plain(found["fields"]):
         output.say(f"{field['name']}\t{field['value']}\t{field['confidence']:.2f}")
 
