@@ -158,8 +158,9 @@ def commands(room: str) -> Iterator[str]:
 @cache
 def of_click() -> set[str]:
     """What Click itself says: the arguments of gettext in its modules."""
+    of_options = {"required"}  # which is looked up by a name
     files = [Path(click.__file__).with_name(f"{name}.py") for name in MODULES]
-    return {
+    return of_options | {
         text
         for file in files
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))

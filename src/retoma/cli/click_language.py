@@ -16,13 +16,21 @@ MODULES = ("core", "decorators", "exceptions", "formatting", "parser", "termui",
 """Those of Click that say something to people. Each takes its sentences from gettext, under these two names."""
 
 
+_NAMES = ("file", "directory", "path")
+"""What Click looks up when a parameter is made. Parameters are made in English, and copied in other languages."""
+
+
 def teach() -> None:
     """Let Click look up its own sentences in our catalogue. It asks gettext, which knows compiled files only."""
     for name in MODULES:
         module = importlib.import_module(f"click.{name}")
-        for function, ours in (("_", words), ("ngettext", _of_number)):
+        for function, ours in (("_", _said), ("ngettext", _of_number)):
             if hasattr(module, function):
                 setattr(module, function, ours)
+
+
+def _said(english: str) -> str:
+    return english if english in _NAMES else words(english)
 
 
 def _of_number(one: str, many: str, number: int) -> str:
@@ -57,6 +65,9 @@ def _param(given: click.Parameter) -> click.Parameter:
     made = copy.copy(given)
     if isinstance(made, click.Option):
         made.help = in_paragraphs(made.help)
+    if isinstance(made.type, click.Path):
+        made.type = copy.copy(made.type)
+        made.type.name = words(made.type.name)
     if (metavar := metavar_of(given)) is not None:
         made.metavar = words(metavar)
     return made
