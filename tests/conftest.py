@@ -37,6 +37,10 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["RETOMA_TOKEN"] = "off"
     os.environ.pop("DATABASE_URL", None)
     os.environ.pop("WORKER_ID", None)
+    # Commands speak the language of whoever runs them; tests read English, and say so where they do not.
+    for name in ("LANGUAGE", "LC_ALL", "LC_MESSAGES"):
+        os.environ.pop(name, None)
+    os.environ["LANG"] = "C.UTF-8"
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         # A run in the background of a script inherits that, and so would the programs that tests interrupt.
         signal.signal(signal.SIGINT, signal.default_int_handler)

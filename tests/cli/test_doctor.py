@@ -9,7 +9,7 @@ import pytest
 
 from retoma import Settings
 from retoma.cli import doctor_limits
-from retoma.cli.doctor import judge
+from retoma.cli.doctor_health import judge
 from retoma.model.job import Health
 
 from .conftest import Command, Run

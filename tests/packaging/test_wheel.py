@@ -103,6 +103,14 @@ def test_the_code_that_runs_is_that_of_the_wheel(environment: Path) -> None:
     assert [Path(line).is_relative_to(environment) for line in ran.stdout.split()] == [True, True]
 
 
+def test_a_product_of_another_package_speaks_portuguese_in_the_terminal(environment: Path, tmp_path: Path) -> None:
+    env = _env("", tmp_path) | {"LANG": "pt_BR.UTF-8"}
+    ran = subprocess.run([environment / "bin/retoma", "-h"], env=env, capture_output=True, text=True, check=True)
+
+    assert "Uso: retoma" in ran.stdout
+    assert "Selos: carimbar, listar." in ran.stdout
+
+
 def test_a_product_of_another_package_has_a_table_a_pipeline_a_page_and_a_command(
     environment: Path, retoma: Retoma, empty_database_url: str, tmp_path: Path
 ) -> None:

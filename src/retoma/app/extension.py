@@ -73,8 +73,9 @@ class Extension:
     """Routers of the whole site: pages, and routes at addresses of their own."""
     links: tuple[Link, ...] = ()
     package: str | None = None
-    """The package with ``templates/``, ``static/``, ``words/en.toml`` and ``pt.toml``, ``states.toml`` and
-    ``fields.toml``; any of them may be missing."""
+    """The package with ``templates/``, ``static/``, ``states.toml``, ``fields.toml``, and its words:
+    ``words/en.toml`` and ``pt.toml`` of the pages; in Portuguese, ``words/sentences.toml`` of the errors and
+    ``words/cli.toml`` of the commands. Any of them may be missing."""
     tags: Mapping[str, str] = field(default_factory=dict)
     """A description of each group of its operations, for the OpenAPI description."""
     audited: Mapping[str, str] = field(default_factory=dict)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from retoma.cli.language import words
+
 
 @click.command()
 @click.argument("names", nargs=-1, metavar="[FIGURE]...")
@@ -27,5 +29,7 @@ def bench(names: tuple[str, ...], *, quick: bool, waiting: int | None) -> None:
 
     known = plan(quick=quick)
     if unknown := [name for name in names if name not in known]:
-        raise click.UsageError(f"There is no figure {unknown[0]!r}; there are {', '.join(known)}.")
+        raise click.UsageError(
+            words("There is no figure {unknown!r}; there are {names}.", unknown=unknown[0], names=", ".join(known))
+        )
     main(only=names, quick=quick, waiting=waiting)

@@ -50,6 +50,7 @@ _COMMANDS = {
 @click.group(cls=Root, sections=_COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="retoma", message="retoma %(version)s")
 @click.option("--debug", is_flag=True, expose_value=False, help="Show where an unexpected error came from.")
+@click.help_option("-h", "--help", help="Show this message and exit.")
 def main() -> None:
     """Durable work over documents, on PostgreSQL alone.
 

@@ -105,7 +105,7 @@ async def look(app: Retoma, kind: str, id: object = None) -> None:
     try:
         await app.audit.write(entry)
     except (errors.ReadOnlySqlTransaction, errors.InsufficientPrivilege) as error:
-        talk(f"This look is not in the audit: {str(error).partition(chr(10))[0]}.")
+        talk("This look is not in the audit: {error}.", error=str(error).partition(chr(10))[0])
     tell(entry)
 
 

@@ -15,6 +15,7 @@ import click
 from retoma.cli import acting, batch_act, batch_view, context
 from retoma.cli import output as show
 from retoma.cli.batch_watch import watch
+from retoma.cli.language import Phrase, joined
 from retoma.model.ids import BatchId
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def _more(events: Sequence[Event]) -> str:
         return json.dumps(last.data, ensure_ascii=False)
     if last.kind == "jobs":
         moved = Counter(state for event in events for _job, state in event.data["jobs"])
-        return ", ".join(f"{number} {state}" for state, number in moved.items())
+        return joined(Phrase("{number} {state}", number=number, state=Phrase(state)) for state, number in moved.items())
     return ", ".join(f"{name}: {value}" for name, value in last.data.items() if not isinstance(value, dict) and value)
 
 
@@ -62,7 +63,7 @@ _ERROR: show.Columns[ErrorGroup] = {
     "jobs": lambda group: group.jobs,
     "reason": lambda group: group.reason,
     "example": _example,
-    "keys": lambda group: group.first_keys[: 2 if show.in_terminal() else None],
+    "first keys": lambda group: group.first_keys[: 2 if show.in_terminal() else None],
     "last": lambda group: group.last_at,
 }
 _OPERATION: show.Columns[Operation] = {
@@ -70,7 +71,7 @@ _OPERATION: show.Columns[Operation] = {
     "jobs": lambda operation: f"{operation.done}/{operation.wanted}",
     "by": lambda operation: operation.asked_by,
     "began": lambda operation: operation.started_at,
-    "over": lambda operation: operation.finished_at,
+    "finished": lambda operation: operation.finished_at,
     "ended by": lambda operation: operation.error,
 }
 _EVENTS: show.Columns[Sequence[Event]] = {
@@ -112,9 +113,9 @@ def list(labels: tuple[tuple[str, str], ...], states: tuple[str, ...], *, as_jso
     found = context.ask(
         lambda app: _some(app, as_json=as_json, states=states or None, labels=dict(labels) or None, **wanted)
     )
-    _print(found, "There is no such batch.", as_json=as_json)
+    _print(found, Phrase("There is no such batch."), as_json=as_json)
     if show.in_terminal() and len(found) == wanted["limit"]:
-        show.talk(f"There may be more: --before {found[-1].id}")
+        show.talk("There may be more: --before {id}", id=found[-1].id)
 
 
 @click.command()
@@ -122,7 +123,7 @@ def list(labels: tuple[tuple[str, str], ...], states: tuple[str, ...], *, as_jso
 def travadas(*, as_json: bool) -> None:
     """List the batches that have stalled. The same as 'retoma batch list --state stalled'."""
     found = context.ask(lambda app: _some(app, as_json=as_json, states=["stalled"], limit=10_000))
-    _print(found, "No batch has stalled.", as_json=as_json)
+    _print(found, Phrase("No batch has stalled."), as_json=as_json)
 
 
 async def _some(app: Retoma, *, as_json: bool, **wanted: Any) -> Sequence[Batch]:
@@ -175,14 +176,14 @@ def show_one(id: BatchId, *, as_json: bool) -> None:
         show.print_json({**show.plain(found), "progress": batch_view.figures(progress), **show.plain(more)})
         return
     _head(found, progress, durations)
-    show.say("\nsteps")
+    show.title("steps")
     show.table(steps, _STEP, nothing="none was saved yet")
-    show.say("\nerrors")
+    show.title("errors")
     show.table(errors, _ERROR, nothing="none", below="example")
     if operations:
-        show.say("\noperations")
+        show.title("operations")
         show.table(operations, _OPERATION, nothing="")
-    show.say("\nwhy")
+    show.title("why")
     _because(why)
 
 
@@ -194,24 +195,25 @@ def _head(found: Batch, progress: Progress, durations: Durations) -> None:
         console.print(batch_view.bar(progress, width=console.width - 1))
     pace, rest = progress.rate, batch_view.eta(progress.eta)
     seconds = batch_view.span if show.in_terminal() else "{:.3f}".format
-    usual = {"median": durations.median, "95 of 100 within": durations.slow, "at most": durations.slowest}
     known = {
         "id": found.id,
         "name": found.name,
         "state": found.state,
         "reason": found.reason,
-        "done": f"{progress.done}/{progress.total} ({progress.percent:.4g}%)",
+        "done": Phrase(
+            "{done}/{total} ({percent:.4g}%)", done=progress.done, total=progress.total, percent=progress.percent
+        ),
         **{name: number for name, number in batch_view.counts(progress).items() if number},
-        "rate": f"{pace:.3g} jobs/s" if pace else None,
+        "rate": Phrase("{pace:.3g} jobs/s", pace=pace) if pace else None,
         "left": rest.removeprefix("≈ ") or None,
         "last key": progress.last_key,
         "last progress": progress.last_progress_at,
-        "a job takes": ", ".join(f"{name} {seconds(took)}" for name, took in usual.items() if took is not None) or None,
+        "a job takes": _usual(durations),
         "worked": seconds(progress.busy_seconds),
         "spent": batch_view.spent(progress) or None,
-        "resumes": f"{progress.resumes} of {progress.max_resumes}",
+        "resumes": Phrase("{resumes} of {most}", resumes=progress.resumes, most=progress.max_resumes),
         "stalls after": seconds(progress.stall_seconds),
-        "stops above": None if found.max_failure_rate is None else f"{100 * found.max_failure_rate:.3g}% failed",
+        "stops above": _most_failures(found),
         "pipeline": found.pipeline,
         "queue": found.queue if found.queue != found.pipeline else None,
         "route": found.route,
@@ -225,6 +227,25 @@ def _head(found: Batch, progress: Progress, durations: Durations) -> None:
         "finished": found.finished_at,
     }
     show.fields({name: value for name, value in known.items() if value is not None})
+
+
+def _most_failures(found: Batch) -> Phrase | None:
+    rate = found.max_failure_rate
+    return None if rate is None else Phrase("{part:.3g}% failed", part=100 * rate)
+
+
+def _usual(durations: Durations) -> str | None:
+    """How long a job takes."""
+    known = {
+        Phrase("median"): durations.median,
+        Phrase("95 of 100 within"): durations.slow,
+        Phrase("at most"): durations.slowest,
+    }
+    span = batch_view.span if show.in_terminal() else "{:.3f}".format
+    return (
+        joined(Phrase("{what} {span}", what=name, span=span(took)) for name, took in known.items() if took is not None)
+        or None
+    )
 
 
 def _pairs(labels: Mapping[str, str]) -> str:
@@ -259,8 +280,8 @@ def explain(id: BatchId, *, as_json: bool) -> None:
         show.print_json(show.plain(found))
         return
     _because(found)
-    show.say("\nevidence")
-    show.fields(found.evidence)
+    show.title("evidence")
+    show.fields(found.evidence, as_stored=True)
 
 
 @batch.command()
@@ -274,7 +295,12 @@ def errors(id: BatchId, *, as_json: bool) -> None:
         return
     show.table(found, _ERROR, nothing="Nothing has failed.", below="example")
     if show.in_terminal() and found:
-        show.talk(f"\nTo try one group again: retoma batch retry-failed {id} --group {found[0].fingerprint}")
+        show.say("", err=True)
+        show.talk(
+            "To try one group again: retoma batch retry-failed {id} --group {fingerprint}",
+            id=id,
+            fingerprint=found[0].fingerprint,
+        )
 
 
 @batch.command()
@@ -334,4 +360,4 @@ def export(id: BatchId, output: Path | None, format: str | None) -> None:
         finally:
             runner.run(app.close())
     if output:
-        show.talk(f"{written} jobs were written to {output}.")
+        show.talk("{written} jobs were written to {output}.", written=written, output=output)

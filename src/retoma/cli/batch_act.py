@@ -5,15 +5,19 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from retoma.cli import acting, batch_view, context, output, params
+from retoma.cli.language import Phrase, relayed, spoken, words
 from retoma.model.ids import BatchId
 
 if TYPE_CHECKING:
+    from decimal import Decimal
+
     from retoma.app.retoma import Retoma
     from retoma.model.batch import Batch, Plan, Resumed
 
@@ -25,7 +29,7 @@ def label(text: str) -> tuple[str, str]:
     """A label, as it is written: name=value."""
     name, equals, value = text.partition("=")
     if not name or not equals:
-        raise click.BadParameter(f"{text!r} is not a label; write name=value.")
+        raise click.BadParameter(words("{text!r} is not a label; write name=value.", text=text))
     return name, value
 
 
@@ -34,9 +38,11 @@ def configuration(file: Path) -> dict[str, Any]:
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise click.BadParameter(f"{file} cannot be read as JSON: {error}.") from None
+        raise click.BadParameter(words("{file} cannot be read as JSON: {error}.", file=file, error=error)) from None
     if not isinstance(found, dict):
-        raise click.BadParameter(f'{file} holds no JSON object; a configuration is one: {{"model": …}}.')
+        raise click.BadParameter(
+            words('{file} holds no JSON object; a configuration is one: {{"model": …}}.', file=file)
+        )
     return found
 
 
@@ -53,8 +59,8 @@ def _done(batch: Batch) -> None:
     output.say(f"{batch.id}\t{batch.state}")
 
 
-def _called(batch: Batch) -> str:
-    return f"Batch {batch.id} ({batch.name})"
+def _called(batch: Batch) -> Phrase:
+    return Phrase("Batch {id} ({name})", id=batch.id, name=batch.name)
 
 
 async def _carried_out(app: Retoma, operation: int | None) -> int | None:
@@ -65,7 +71,7 @@ async def _carried_out(app: Retoma, operation: int | None) -> int | None:
     async for now in app.batches.carry_out(operation):
         done = now.done
         if time.monotonic() > told + _TELL_SECONDS or now.finished:
-            output.talk(f"{now.kind}: {now.done:,} of {now.wanted:,} jobs")
+            output.talk("{kind}: {done:,} of {wanted:,} jobs", kind=Phrase(now.kind), done=now.done, wanted=now.wanted)
             told = time.monotonic()
     return done
 
@@ -91,26 +97,46 @@ def resume(id: BatchId, max_resumes: int | None) -> None:
             app, "batch", id, lambda conn: app.batches.resume(id, max_resumes=max_resumes, by=by, conn=conn)
         )
     )
-    output.talk(_resumed(did))
+    for line in _resumed(did):
+        output.talk(line)
     _done(did.batch)
 
 
-def _resumed(did: Resumed) -> str:
-    batch = did.batch
-    if did.word == "already_running":
-        return f"{_called(batch)} is already {batch.state}; nothing was changed."
-    if did.word == "already_finished":
-        failed = f" {batch.failures} jobs failed; 'retoma batch retry-failed {batch.id}' tries them again."
-        return f"{_called(batch)} is completed: nothing is left to do." + (failed if batch.failures else "")
-    left = f"{batch.unfinished} jobs are left, {(batch.total or 0) - batch.unfinished} are done and stay so"
-    taken = f"; {did.jobs} that hung were taken back" if did.jobs else ""
-    if did.word == "no_workers":
-        return (
-            f"{_called(batch)} goes on as soon as a worker serves queue {batch.queue}; now none does, and no resume was"
-            f" used.\nTry: retoma worker --queues {batch.queue}"
-        )
-    times = f" (resume {batch.resumes} of {batch.max_resumes})" if batch.resumes else ""
-    return f"{_called(batch)} goes on{times}: {left}{taken}.\nTo follow it: retoma batch watch {batch.id}"
+def _resumed(did: Resumed) -> Iterator[Phrase]:
+    batch, called = did.batch, _called(did.batch)
+    match did.word:
+        case "already_running":
+            yield Phrase("{batch} is already {state}; nothing was changed.", batch=called, state=batch.state)
+        case "already_finished":
+            yield Phrase("{batch} is completed: nothing is left to do.", batch=called)
+            if batch.failures:
+                yield Phrase(
+                    "{failures} jobs failed; 'retoma batch retry-failed {id}' tries them again.",
+                    failures=batch.failures,
+                    id=batch.id,
+                )
+        case "no_workers":
+            yield Phrase(
+                "{batch} goes on as soon as a worker serves queue {queue}; now none does, and no resume was used.",
+                batch=called,
+                queue=batch.queue,
+            )
+            yield Phrase("Try: {next}", next=f"retoma worker --queues {batch.queue}")
+        case _:
+            times = Phrase(" (resume {resumes} of {most})", resumes=batch.resumes, most=batch.max_resumes)
+            yield Phrase(
+                "{batch} goes on{times}: {left} jobs are left, {done} are done and stay so{taken}.",
+                batch=called,
+                times=times if batch.resumes else "",
+                left=batch.unfinished,
+                done=(batch.total or 0) - batch.unfinished,
+                taken=Phrase("; {jobs} that hung were taken back", jobs=did.jobs) if did.jobs else "",
+            )
+            yield _follow(batch.id)
+
+
+def _follow(id: BatchId) -> Phrase:
+    return Phrase("To follow it: retoma batch watch {id}", id=id)
 
 
 @click.command(name="retry-failed")
@@ -132,17 +158,20 @@ def retry_failed(id: BatchId, group: str | None, attempts: int | None, *, cancel
     did = context.ask(ask)
     if did.word == "already_retrying":
         output.talk(
-            f"{_called(did.batch)} is already being tried again: 'retoma batch show {id}' says how far that is."
+            "{batch} is already being tried again: 'retoma batch show {id}' says how far that is.",
+            batch=_called(did.batch),
+            id=id,
         )
     elif did.changed:
-        output.talk(f"{_called(did.batch)}: {_jobs(did.jobs)} tried again.\nTo follow it: retoma batch watch {id}")
+        output.talk(
+            "{batch}: 1 job is tried again." if did.jobs == 1 else "{batch}: {jobs} jobs are tried again.",
+            batch=_called(did.batch),
+            jobs=did.jobs,
+        )
+        output.talk(_follow(id))
     else:
-        output.talk(f"{_called(did.batch)} has no such failed job; nothing was changed.")
+        output.talk("{batch} has no such failed job; nothing was changed.", batch=_called(did.batch))
     _done(did.batch)
-
-
-def _jobs(number: int) -> str:
-    return "1 job is" if number == 1 else f"{number} jobs are"
 
 
 # — stopping —
@@ -157,7 +186,7 @@ def pause(id: BatchId, reason: str) -> None:
     found = context.ask(
         lambda app: acting.change(app, "batch", id, lambda conn: app.batches.pause(id, reason=reason, by=by, conn=conn))
     )
-    output.talk(f"{_called(found)} rests; 'retoma batch resume {id}' lets it go on.")
+    output.talk("{batch} rests; 'retoma batch resume {id}' lets it go on.", batch=_called(found), id=id)
     _done(found)
 
 
@@ -176,7 +205,11 @@ def cancel(id: BatchId, reason: str) -> None:
         return await app.batches.get(id)
 
     found = context.ask(ask)
-    output.talk(f"{_called(found)} is cancelled; 'retoma batch retry-failed {id} --cancelled' would take it up again.")
+    output.talk(
+        "{batch} is cancelled; 'retoma batch retry-failed {id} --cancelled' would take it up again.",
+        batch=_called(found),
+        id=id,
+    )
     _done(found)
 
 
@@ -204,38 +237,58 @@ def plan(id: BatchId, configuration: dict[str, Any] | None, *, as_json: bool) ->
 
 def _draw_plan(found: Plan) -> None:
     batch = found.batch
-    verb = "restart" if found.reruns else "resume"
     left = found.continues + found.begins + found.reruns
     if found.can or found.reruns:
-        output.say(f"A {verb} of batch {batch.id} ({batch.name}) would", bold=True)
+        would = Phrase(
+            "A restart of batch {id} ({name}) would" if found.reruns else "A resume of batch {id} ({name}) would",
+            id=batch.id,
+            name=batch.name,
+        )
+        output.say(would, bold=True)
     else:
-        output.say(f"{_called(batch)} cannot be resumed now: {found.why_not}. As it is, that would", bold=True)
+        why = relayed(found.why_not or "")
+        output.say(
+            Phrase("{batch} cannot be resumed now: {why}. As it is, that would", batch=_called(batch), why=why),
+            bold=True,
+        )
+    kept = Phrase("behind their last checkpoint; {steps} steps are kept", steps=found.steps_kept)
+    failed = Phrase("that failed; 'retoma batch retry-failed {id}' tries them again", id=batch.id)
     lines = (
-        ("run again", found.reruns, "that are done, because the configuration is another", "yellow"),
-        ("skip", found.skips, "that are done", "green"),
-        ("continue", found.continues, f"behind their last checkpoint; {found.steps_kept} steps are kept", "cyan"),
-        ("begin", found.begins, "that have nothing to go on from", None),
-        ("run alone", found.suspects, "of these, which were there when an executor died", "yellow"),
-        ("leave", found.leaves_failed, f"that failed; 'retoma batch retry-failed {batch.id}' tries them again", "red"),
-        ("leave", found.quarantined, "in quarantine: they brought executors down", "red"),
+        (Phrase("run again"), found.reruns, Phrase("that are done, because the configuration is another"), "yellow"),
+        (Phrase("skip"), found.skips, Phrase("that are done"), "green"),
+        (Phrase("continue"), found.continues, kept, "cyan"),
+        (Phrase("begin"), found.begins, Phrase("that have nothing to go on from"), None),
+        (Phrase("run alone"), found.suspects, Phrase("of these, which were there when an executor died"), "yellow"),
+        (Phrase("leave"), found.leaves_failed, failed, "red"),
+        (Phrase("leave"), found.quarantined, Phrase("in quarantine: they brought executors down"), "red"),
     )
     for verb, number, which, colour in lines:
         if number:
-            output.say(f"  {verb:<10}", (f"{number:>8}", {"fg": colour, "bold": True}), f"  {which}")
-    if not left:
-        return
-    saved = [
-        batch_view.span(found.seconds_saved),
-        *([batch_view.paid(found.money_saved, batch.unpriced)] if found.money_saved or batch.unpriced else []),
-    ]
-    output.say(f"It saves {' and '.join(saved)}." if found.seconds_saved else "It saves nothing.")
+            output.say(f"  {spoken(verb):<10}", (f"{number:>8}", {"fg": colour, "bold": True}), f"  {spoken(which)}")
+    if left:
+        _draw_saving(found)
+
+
+def _draw_saving(found: Plan) -> None:
+    """What a resume saves, and what it needs."""
+    batch = found.batch
+    saved = _time_and_money(found.seconds_saved, found.money_saved, batch.unpriced)
+    output.say(Phrase("It saves {saved}.", saved=saved) if found.seconds_saved else Phrase("It saves nothing."))
     if found.seconds_needed is None:
-        output.say("What it needs nobody knows: no job has ended well yet.")
+        output.say(Phrase("What it needs nobody knows: no job has ended well yet."))
         return
-    cost = f", and {batch_view.money(found.money_needed)}" if found.money_needed else ""
+    cost = Phrase(", and {cost}", cost=batch_view.money(found.money_needed)) if found.money_needed else ""
     if batch.unpriced:
-        cost = ", at a cost that nobody knows: calls of it have no price"
-    output.say(f"It needs about {batch_view.span(found.seconds_needed)} of work, one job at a time{cost}.")
+        cost = Phrase(", at a cost that nobody knows: calls of it have no price")
+    needed = batch_view.span(found.seconds_needed)
+    output.say(Phrase("It needs about {needed} of work, one job at a time{cost}.", needed=needed, cost=cost))
+
+
+def _time_and_money(seconds: float, money: Decimal, unpriced: int) -> str:
+    time = batch_view.span(seconds)
+    if not money and not unpriced:
+        return time
+    return Phrase("{time} and {money}", time=time, money=batch_view.paid(money, unpriced))
 
 
 @click.command()
@@ -262,7 +315,12 @@ def restart(id: BatchId, configuration: dict[str, Any] | None, *, yes: bool) -> 
     if did is None:
         output.talk("Nothing was changed.")
         click.get_current_context().exit(1)
-    output.talk(f"{_called(did.batch)} begins anew: {_jobs(did.jobs)} queued.\nTo follow it: retoma batch watch {id}")
+    output.talk(
+        "{batch} begins anew: 1 job is queued." if did.jobs == 1 else "{batch} begins anew: {jobs} jobs are queued.",
+        batch=_called(did.batch),
+        jobs=did.jobs,
+    )
+    output.talk(_follow(id))
     _done(did.batch)
 
 
@@ -270,21 +328,22 @@ def _agreed(found: Plan, *, other: bool) -> bool:
     from retoma.errors import ConfigurationError
 
     batch = found.batch
-    cost = " and ".join(
-        [
-            batch_view.span(found.seconds_saved),
-            *([batch_view.paid(batch.spent, batch.unpriced)] if batch.spent or batch.unpriced else []),
-        ]
-    )
-    under = " under another configuration" if other else ""
-    told = (
-        f"All {batch.total} jobs of batch {batch.id} ({batch.name}) would run anew{under}, "
-        f"also the {found.skips} that are done; the {cost} that went into them would be spent again."
+    told = Phrase(
+        "All {total} jobs of batch {id} ({name}) would run anew{under}, also the {skips} that are done; the {cost} "
+        "that went into them would be spent again.",
+        total=batch.total,
+        id=batch.id,
+        name=batch.name,
+        under=Phrase(" under another configuration") if other else "",
+        skips=found.skips,
+        cost=_time_and_money(found.seconds_saved, batch.spent, batch.unpriced),
     )
     if not sys.stdin.isatty():
-        raise ConfigurationError(f"{told} Nobody is here to ask.", next="the same with --yes.")
+        raise ConfigurationError(
+            Phrase("{told} Nobody is here to ask.", told=told), next=Phrase("the same with --yes.")
+        )
     output.talk(told)
-    return click.confirm("Restart it?", err=True)
+    return output.agreed("Restart it?")
 
 
 # — the batch itself —
@@ -306,7 +365,7 @@ def change(id: BatchId, labels: tuple[tuple[str, str], ...], **changes: Any) -> 
     """Give a batch another name, limit, budget or label."""
     given = {name: value for name, value in changes.items() if value is not None}
     if not given and not labels:
-        raise click.UsageError("What is to change?")
+        raise click.UsageError(words("What is to change?"))
 
     async def ask(app: Retoma) -> Batch:
         if labels:
@@ -315,7 +374,7 @@ def change(id: BatchId, labels: tuple[tuple[str, str], ...], **changes: Any) -> 
         return await acting.change(app, "batch", id, lambda conn: app.batches.change(id, by=by, conn=conn, **given))
 
     found = context.ask(ask)
-    output.talk(f"{_called(found)} was changed.")
+    output.talk("{batch} was changed.", batch=_called(found))
     _done(found)
 
 
@@ -327,7 +386,7 @@ def seal(id: BatchId, expected: int | None) -> None:
     found = context.ask(
         lambda app: acting.change(app, "batch", id, lambda conn: app.batches.seal(id, expected=expected, conn=conn))
     )
-    output.talk(f"{_called(found)} is sealed with {found.total} jobs.")
+    output.talk("{batch} is sealed with {total} jobs.", batch=_called(found), total=found.total)
     _done(found)
 
 

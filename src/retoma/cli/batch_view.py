@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from retoma.cli import output
+from retoma.cli.language import ENGLISH, Phrase, language, spoken, words
 from retoma.values.escaping import visible
 
 if TYPE_CHECKING:
@@ -42,8 +43,10 @@ def _done(batch: Batch) -> str | None:
 
 def sum_of(batch: Batch | Progress) -> str | None:
     """What a batch has spent, for a column; nothing when it costs nothing."""
+    if batch.unpriced and batch.spent:
+        return Phrase("{spent:f} + {unpriced} unknown", spent=batch.spent, unpriced=batch.unpriced)
     if batch.unpriced:
-        return f"{batch.spent:f} + {batch.unpriced} unknown" if batch.spent else "unknown"
+        return Phrase("unknown")
     return f"{batch.spent:f}" if batch.spent else None
 
 
@@ -73,7 +76,7 @@ def span(seconds: float) -> str:
     if seconds < 1:
         return f"{1000 * seconds:.0f} ms"
     if seconds < _SECONDS_ALONE:
-        return f"{seconds:.3g} s"
+        return Phrase("{seconds:.3g} s", seconds=seconds)
     minutes, rest = divmod(round(seconds), _MINUTE)
     if minutes < _MINUTE:
         return f"{minutes} min" + (f" {rest} s" if rest else "")
@@ -83,15 +86,19 @@ def span(seconds: float) -> str:
 
 def money(amount: Decimal) -> str:
     """An amount; small ones with the digits that count."""
-    return f"US$ {amount:,.2f}" if amount >= 1 or not amount else f"US$ {amount.normalize():f}"
+    if amount >= 1 or not amount:
+        return Phrase("US$ {amount:,.2f}", amount=amount)
+    return Phrase("US$ {amount:f}", amount=amount.normalize())
 
 
 def paid(amount: Decimal, unpriced: int) -> str:
     """A sum, and how many calls it does not know the cost of."""
     if not unpriced:
         return money(amount)
-    calls = "1 call" if unpriced == 1 else f"{unpriced} calls"
-    return f"{money(amount)} and {calls} of unknown cost" if amount else f"an unknown cost ({calls} without a price)"
+    calls = Phrase("1 call") if unpriced == 1 else Phrase("{number} calls", number=unpriced)
+    if amount:
+        return Phrase("{amount} and {calls} of unknown cost", amount=money(amount), calls=calls)
+    return Phrase("an unknown cost ({calls} without a price)", calls=calls)
 
 
 def eta(range: tuple[timedelta, timedelta] | None) -> str:
@@ -132,7 +139,7 @@ def spent(progress: Progress) -> str:
     """What it has cost, of what it may; nothing when it costs nothing."""
     known = paid(progress.spent, progress.unpriced)
     if progress.budget is not None:
-        return f"{known} of {money(progress.budget)}"
+        return Phrase("{known} of {budget}", known=known, budget=money(progress.budget))
     return known if progress.spent or progress.unpriced else ""
 
 
@@ -140,23 +147,31 @@ def spent(progress: Progress) -> str:
 class BarWords:
     """What stands beside a bar; other languages have their own."""
 
-    errors: str = "errors {n}"
-    last: str = "last {key}"
-    ago: str = "{last} {span} ago"
-    now: str = "{last} just now"
+    errors: str = Phrase("errors {n}")
+    last: str = Phrase("last {key}")
+    ago: str = Phrase("{last} {span} ago")
+    now: str = Phrase("{last} just now")
     rate: str = "{rate}/s"
     point: str = "."
     """What stands before the decimals."""
     states: Mapping[str, str] = field(default_factory=dict)
 
 
-_WORDS = BarWords()
+def bar_words() -> BarWords:
+    """Those of the person."""
+    if language() == ENGLISH:
+        return BarWords()
+    from retoma.web.words.sentences import STATES
+
+    said = {name: words(getattr(BarWords(), name)) for name in ("errors", "last", "ago", "now", "rate")}
+    return BarWords(**said, point=",", states=STATES)
 
 
-def bar(progress: Progress, *, width: int, later: float = 0.0, words: BarWords = _WORDS) -> Text:
+def bar(progress: Progress, *, width: int, later: float = 0.0, words: BarWords | None = None) -> Text:
     """One line that says how far it has come; *later* is how many seconds ago that was counted."""
     from rich.text import Text
 
+    words = words or bar_words()
     silent = progress.silent_seconds
     last = "" if progress.last_key is None else words.last.format(key=_end_of(progress.last_key))
     if last and silent is not None:
@@ -169,14 +184,20 @@ def bar(progress: Progress, *, width: int, later: float = 0.0, words: BarWords =
     for text, style in (
         (_state(progress, words), _colour(progress)),
         (_pace(progress.rate, words), ""),
-        (eta(progress.eta), ""),
+        (eta(progress.eta).replace(".", words.point), ""),
         (words.errors.format(n=progress.failed) if progress.failed else "", "red"),
-        (f"US$ {sum_of(progress)}" if progress.unpriced else money(progress.spent) if progress.spent else "", ""),
+        (_cost(progress), ""),
         (last, "dim"),
     ):
         if text:
             line.append(f"  {text}", style=style)
     return line
+
+
+def _cost(progress: Progress) -> str:
+    if progress.unpriced:
+        return f"US$ {spoken(sum_of(progress) or '')}"
+    return spoken(money(progress.spent)) if progress.spent else ""
 
 
 def _end_of(key: str) -> str:
@@ -218,7 +239,23 @@ def _drawn(progress: Progress, width: int) -> Text:
     return line
 
 
-def why(explanation: Explanation) -> list[str]:
+def why(explanation: Explanation) -> list[Phrase]:
     """What is said of it, what to do, and the command that helps."""
-    said = [explanation.sentence, *([explanation.advice] if explanation.advice else [])]
-    return [*said, *([f"Try: {explanation.command}"] if explanation.command else [])]
+    said = [sentence_of(explanation)]
+    if explanation.advice:
+        said.append(_translated(explanation, "advice"))
+    return [*said, *([Phrase("Try: {next}", next=explanation.command)] if explanation.command else [])]
+
+
+def sentence_of(explanation: Explanation) -> Phrase:
+    """Why a batch moves, or does not."""
+    return _translated(explanation, "sentence")
+
+
+def _translated(explanation: Explanation, name: str) -> Phrase:
+    made = Phrase(getattr(explanation, name))
+    if language() != ENGLISH:
+        from retoma.web.words.causes import translated
+
+        made.said = getattr(translated(explanation, language()), name)
+    return made

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from retoma.cli import acting, batch_view, context, output
+from retoma.cli.language import Phrase, spoken
 from retoma.cli.root import INTERRUPTED
 from retoma.model.ids import BatchId
 from retoma.values.escaping import visible
@@ -33,7 +34,7 @@ class View:
     now: Progress | None = None
     why: Explanation | None = None
     seen_at: float = field(default_factory=time.monotonic)
-    words: batch_view.BarWords = field(default_factory=batch_view.BarWords)
+    words: batch_view.BarWords = field(default_factory=batch_view.bar_words)
 
     def see(self, now: Progress) -> None:
         self.now, self.why, self.seen_at = now, None, time.monotonic()
@@ -59,7 +60,7 @@ class View:
         yield batch_view.bar(self.now, width=options.max_width - 1, later=self.later, words=self.words)
         if self.why is not None:
             style = "yellow" if self.why.needs_help else "dim"
-            yield Text(visible("\n".join(batch_view.why(self.why))), style=style)
+            yield Text(visible("\n".join(map(spoken, batch_view.why(self.why)))), style=style)
 
 
 @click.command()
@@ -74,7 +75,7 @@ def watch(id: BatchId, *, jsonl: bool) -> None:
     try:
         code = context.ask(lambda app: _watched(app, id, jsonl=jsonl))
     except KeyboardInterrupt:
-        output.talk(f"You left the watch; the work goes on. To come back: retoma batch watch {id}")
+        output.talk("You left the watch; the work goes on. To come back: retoma batch watch {id}", id=id)
         code = INTERRUPTED
     click.get_current_context().exit(code)
 
@@ -121,7 +122,8 @@ async def _wonder(app: Retoma, id: BatchId, view: View, *, aloud: bool) -> None:
         view.why = await app.batches.explain(id)
         if aloud and view.why.verdict != told:
             told = view.why.verdict
-            output.talk("\n".join(batch_view.why(view.why)))
+            for line in batch_view.why(view.why):
+                output.talk(line)
 
 
 def _tell(now: Progress, *, jsonl: bool) -> None:
@@ -146,19 +148,26 @@ def _tell(now: Progress, *, jsonl: bool) -> None:
 
 def _end(now: Progress, why: Explanation) -> int:
     """The last words, and the exit code."""
-    called = f"Batch {now.id} ({now.name})"
+    called = Phrase("Batch {id} ({name})", id=now.id, name=now.name)
     if now.state == "completed":
-        took = "" if now.elapsed is None else f" in {batch_view.span(now.elapsed)}"
-        cost = batch_view.spent(now)
-        output.talk(f"{called} is completed: {now.done} jobs{took}" + (f", {cost}." if cost else "."))
+        took = "" if now.elapsed is None else Phrase(" in {span}", span=batch_view.span(now.elapsed))
+        cost = Phrase(", {cost}", cost=paid) if (paid := batch_view.spent(now)) else ""
+        output.talk("{batch} is completed: {done} jobs{took}{cost}.", batch=called, done=now.done, took=took, cost=cost)
         if now.failed:
-            output.talk(f"{now.failed} failed; 'retoma batch errors {now.id}' says why.")
-            output.talk(f"Try: retoma batch retry-failed {now.id}")
+            output.talk("{failed} failed; 'retoma batch errors {id}' says why.", failed=now.failed, id=now.id)
+            output.talk("Try: {next}", next=f"retoma batch retry-failed {now.id}")
         return SOME_FAILED if now.failed else 0
     if now.state == "stalled":
-        output.talk(f"{called} has stalled at {now.done} of {now.total}; nothing that is done is lost.")
+        output.talk(
+            "{batch} has stalled at {done} of {total}; nothing that is done is lost.",
+            batch=called,
+            done=now.done,
+            total=now.total,
+        )
     else:
-        output.talk(f"{called} is {now.state} at {now.done} of {now.total}.")
+        output.talk(
+            "{batch} is {state} at {done} of {total}.", batch=called, state=now.state, done=now.done, total=now.total
+        )
     for line in batch_view.why(why):
         output.talk(line)
     return STALLED if now.state == "stalled" else FAILED

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from retoma.cli import acting, context, output, params
+from retoma.cli.language import Phrase, joined
 from retoma.model.ids import CallId
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from retoma.model.call import Call, Limit, Price, Spend
 
 
-_UNKNOWN = "unknown"
+_UNKNOWN = Phrase("unknown")
 
 
 def _money(amount: Decimal | None) -> str | None:
@@ -115,7 +116,7 @@ def list_calls(*, as_json: bool, **wanted: Any) -> None:
         return
     output.table(found, _CALL, nothing="No provider was asked for anything.")
     if output.in_terminal() and len(found) == wanted["limit"]:
-        output.talk(f"There may be more: --before {found[-1].id}")
+        output.talk("There may be more: --before {id}", id=found[-1].id)
 
 
 @calls.command("show")
@@ -144,7 +145,8 @@ def spend(*, by: str, batch: int | None, since: timedelta | None, as_json: bool)
         output.table(found, _SPEND, nothing="Nothing was paid.")
     if unknown := sum(each.unpriced for each in found):
         output.talk(
-            f"{unknown} calls of unknown cost are in no sum. Try: retoma prices list, then retoma calls reprice"
+            "{unknown} calls of unknown cost are in no sum. Try: retoma prices list, then retoma calls reprice",
+            unknown=unknown,
         )
 
 
@@ -152,8 +154,9 @@ def spend(*, by: str, batch: int | None, since: timedelta | None, as_json: bool)
 def reprice() -> None:
     """Give calls whose cost is unknown the cost that is known by now."""
     done = context.ask(lambda app: acting.beside(app, "call", None, app.calls.reprice()))
-    left = f" {done.left} still have no price." if done.left else ""
-    output.talk(f"{done.calls} calls have a cost now: US$ {_money(done.cost)} in all.{left}")
+    output.talk("{calls} calls have a cost now: US$ {cost} in all.", calls=done.calls, cost=_money(done.cost))
+    if done.left:
+        output.talk("{left} still have no price.", left=done.left)
 
 
 @click.group()
@@ -202,11 +205,17 @@ def set_price(provider: str, model: str, given: Decimal, **more: Any) -> None:
             noted={"input": given, **said},
         )
     )
-    tier = f" in tier {price.tier}" if price.tier else ""
-    unit = f", and {price.unit} a unit" if price.unit else ""
+    tier = Phrase(" in tier {tier}", tier=price.tier) if price.tier else ""
+    unit = Phrase(", and {unit} a unit", unit=price.unit) if price.unit else ""
     output.talk(
-        f"{price.provider}/{price.model} costs {price.input} in and {price.output} out per million tokens{unit}{tier}, "
-        f"since {price.since}."
+        "{provider}/{model} costs {input} in and {output} out per million tokens{unit}{tier}, since {since}.",
+        provider=price.provider,
+        model=price.model,
+        input=price.input,
+        output=price.output,
+        unit=unit,
+        tier=tier,
+        since=price.since,
     )
 
 
@@ -242,5 +251,7 @@ def set_limit(name: str, requests: int | None, tokens: int | None, at_once: int 
         )
     )
     allowed = {"requests/min": found.requests, "tokens/min": found.tokens, "at once": found.at_once}
-    said = ", ".join(f"{number} {what}" for what, number in allowed.items() if number)
-    output.talk(f"{name}: {said or 'no limit'}.")
+    said = joined(
+        Phrase("{number} {what}", number=number, what=Phrase(what)) for what, number in allowed.items() if number
+    )
+    output.talk("{name}: {said}.", name=name, said=said or Phrase("no limit"))

@@ -38,7 +38,7 @@ def settings() -> Settings:
 def announce(settings: Settings) -> None:
     """Say that a database will be made, when one will: it takes seconds, and somebody may have meant another."""
     if not settings.database_url and not (settings.home / "secret.json").exists():
-        talk(f"DATABASE_URL is not set: a PostgreSQL of its own is made in {settings.home}.")
+        talk("DATABASE_URL is not set: a PostgreSQL of its own is made in {home}.", home=settings.home)
 
 
 def ask(question: Callable[[Retoma], Awaitable[T]]) -> T:

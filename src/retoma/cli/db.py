@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from retoma.cli import acting, context, output, roles
+from retoma.cli.language import Phrase
 
 if TYPE_CHECKING:
     from retoma.postgres.embedded.server import Embedded
@@ -46,7 +47,7 @@ def upgrade(to: str, *, tries: int) -> None:
 
     with _database() as (url, settings):
         before = migrate.status(url, settings).current
-        migrate.upgrade(url, settings, to=to, tries=tries, tell=output.talk)
+        migrate.upgrade(url, settings, to=to, tries=tries, tell=output.relay)
         now = migrate.status(url, settings)
         if now.ready:
             _upgrade_extensions(url, settings, tries=tries)
@@ -54,11 +55,15 @@ def upgrade(to: str, *, tries: int) -> None:
             acting.note(settings, "schema", now.current, noted={"before": before})
     after = now.current
     if now.newer:
-        output.talk(f"The tables are at revision {after}, newer than this version needs, and serve it too.")
+        output.talk("The tables are at revision {after}, newer than this version needs, and serve it too.", after=after)
     elif before == after:
-        output.talk(f"The tables are at revision {after or 'base'} already.")
+        output.talk("The tables are at revision {after} already.", after=after or "base")
     else:
-        output.talk(f"The tables went from {before or 'nothing'} to revision {after or 'base'}.")
+        output.talk(
+            "The tables went from {before} to revision {after}.",
+            before=before or Phrase("nothing"),
+            after=after or "base",
+        )
 
 
 def _upgrade_extensions(url: str, settings: Settings, *, tries: int) -> None:
@@ -68,11 +73,14 @@ def _upgrade_extensions(url: str, settings: Settings, *, tries: int) -> None:
 
     branches = branches_of(installed())
     before = migrate.statuses(url, settings, branches)
-    migrate.upgrade(url, settings, branches=branches, tries=tries, tell=output.talk)
+    migrate.upgrade(url, settings, branches=branches, tries=tries, tell=output.relay)
     for was, now in zip(before, migrate.statuses(url, settings, branches), strict=True):
         if now.current != was.current:
             output.talk(
-                f"The tables of {now.branch.name} went from {was.current or 'nothing'} to revision {now.current}."
+                "The tables of {name} went from {before} to revision {after}.",
+                name=now.branch.name,
+                before=was.current or Phrase("nothing"),
+                after=now.current,
             )
 
 
@@ -115,14 +123,19 @@ def downgrade(to: str, *, yes: bool, extension: str | None, tries: int) -> None:
                 f"Going from revision {before or 'base'} back to {to} may delete jobs, and nobody is here to ask.",
                 next="the same with --yes.",
             )
-        question = f"Go from revision {before or 'base'} back to {to}, and delete what it added?"
-        if not yes and not click.confirm(question, err=True):
+        if not yes and not output.agreed(
+            "Go from revision {before} back to {to}, and delete what it added?", before=before or "base", to=to
+        ):
             raise ConfigurationError("Nothing was changed.")
         if branch == migrate.ENGINE and before == migrate.HEAD:
             acting.note(settings, "schema", to, noted={"before": before}, outcome="begun")
-        migrate.downgrade(url, settings, to=to, branch=branch, tries=tries, tell=output.talk)
+        migrate.downgrade(url, settings, to=to, branch=branch, tries=tries, tell=output.relay)
         after = migrate.status(url, settings, branch).current
-    output.talk(f"The tables went from {before or 'nothing'} to {after or 'nothing'}.")
+    output.talk(
+        "The tables went from {before} to {after}.",
+        before=before or Phrase("nothing"),
+        after=after or Phrase("nothing"),
+    )
 
 
 @db.command()

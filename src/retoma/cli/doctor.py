@@ -6,54 +6,31 @@ import asyncio
 import shutil
 import textwrap
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
 
 from retoma.cli import context, output
+from retoma.cli.doctor_findings import Finding, amber, green, red
+from retoma.cli.doctor_health import judge
 from retoma.cli.doctor_limits import limits, too_few_files
+from retoma.cli.language import Phrase, joined, relayed, words
 from retoma.cli.schedule import unserved
 
 if TYPE_CHECKING:
     from retoma.access.keys import Key
     from retoma.app.retoma import Retoma
-    from retoma.model.job import Health, Schedule
+    from retoma.model.job import Schedule
     from retoma.model.upkeep import Overstay
+    from retoma.postgres.migrate import SchemaStatus
     from retoma.postgres.roles import Account
     from retoma.system.settings import Settings
 
-_LONG_TRANSACTION = 5 * 60
-_VERY_LONG_TRANSACTION = 60 * 60
-_OLD_SNAPSHOT = 1_000_000
-_MANY_DEAD = 10_000
-_SLOW_ECHO = 0.5
-_LATE = 5 * 60
+__all__ = ["Finding", "amber", "green", "red"]
+
 _BEHIND = 24 * 60 * 60
 _MOST_TOLD = 5
 _MARKS = {"green": ("✔", "green"), "amber": ("!", "yellow"), "red": ("✖", "red")}
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing that was looked at: green, amber or red, what was seen, and the fix."""
-
-    level: str
-    what: str
-    seen: str
-    next: str = ""
-
-
-def green(what: str, seen: str) -> Finding:
-    return Finding("green", what, seen)
-
-
-def amber(what: str, seen: str, next: str) -> Finding:
-    return Finding("amber", what, seen, next)
-
-
-def red(what: str, seen: str, next: str) -> Finding:
-    return Finding("red", what, seen, next)
 
 
 @click.command()
@@ -81,10 +58,17 @@ def _limits(settings: Settings) -> Iterator[Finding]:
     if (files := too_few_files(settings)) is not None:
         yield amber(
             "open files",
-            f"a process may open {files:,}, and a server with {settings.web_connections:,} connections needs "
-            f"{settings.web_files:,}: it lets in fewer",
-            f"raise the limit of open files (ulimit -n, LimitNOFILE=) to {settings.web_files}, or lower "
-            "RETOMA_WEB_CONNECTIONS.",
+            Phrase(
+                "a process may open {files:,}, and a server with {connections:,} connections needs {needed:,}: "
+                "it lets in fewer",
+                files=files,
+                connections=settings.web_connections,
+                needed=settings.web_files,
+            ),
+            Phrase(
+                "raise the limit of open files (ulimit -n, LimitNOFILE=) to {needed}, or lower RETOMA_WEB_CONNECTIONS.",
+                needed=settings.web_files,
+            ),
         )
 
 
@@ -94,14 +78,16 @@ def _field(name: str) -> output.Reader[Finding]:
 
 def _draw(findings: list[Finding]) -> None:
     room = shutil.get_terminal_size().columns - 2
-    width = max(len(finding.what) for finding in findings) + 2
-    for finding in findings:
+    names = [words(finding.what) for finding in findings]
+    width = max(map(len, names)) + 2
+    for finding, name in zip(findings, names, strict=True):
         mark, colour = _MARKS[finding.level]
-        seen = textwrap.fill(f"{finding.what:<{width}}{finding.seen}", room, subsequent_indent=" " * (width + 2))
+        seen = textwrap.fill(f"{name:<{width}}{relayed(finding.seen)}", room, subsequent_indent=" " * (width + 2))
         output.say((mark, {"fg": colour, "bold": True}), f" {seen}")
         if finding.next:
             indent = " " * (width + 2)
-            fix = textwrap.fill(f"Try: {finding.next}", room, initial_indent=indent, subsequent_indent=indent)
+            told = words("Try: {next}", next=relayed(finding.next))
+            fix = textwrap.fill(told, room, initial_indent=indent, subsequent_indent=indent)
             output.say(fix, fg=colour)
 
 
@@ -133,10 +119,7 @@ async def _examine(settings: Settings) -> list[Finding]:
             return [red("version", error.message, error.next)]
         except RetomaError as error:
             return [red("database", error.message, error.next)]
-        needs = (
-            f"newer than this version needs ({status.head}), and serves it" if status.newer else "as this version needs"
-        )
-        findings.append(green("schema", f"revision {status.current}, {needs}"))
+        findings.append(_schema(status))
         async with Retoma(settings=settings) as app:
             seen = [*findings, *judge(await app.system.health(), settings), *await _extensions(app)]
             seen += [_retention(await app.system.overstays(), settings), *_schedules(await unserved(app))]
@@ -145,6 +128,19 @@ async def _examine(settings: Settings) -> list[Finding]:
     finally:
         if server is not None:
             server.release()
+
+
+def _schema(found: SchemaStatus) -> Finding:
+    if found.newer:
+        return green(
+            "schema",
+            Phrase(
+                "revision {current}, newer than this version needs ({head}), and serves it",
+                current=found.current,
+                head=found.head,
+            ),
+        )
+    return green("schema", Phrase("revision {current}, as this version needs", current=found.current))
 
 
 async def _extensions(app: Retoma) -> list[Finding]:
@@ -160,7 +156,7 @@ async def _sandbox(settings: Settings) -> Finding:
     from retoma.errors import RetomaError
     from retoma.isolate import adopt
     from retoma.isolate.layers import REQUIRED, Layer
-    from retoma.isolate.probe import lacking, told_of
+    from retoma.isolate.probe import lacking
 
     if settings.sandbox == "off":
         return amber("sandbox", "switched off: isolated functions run as free as their worker", "RETOMA_SANDBOX=auto")
@@ -169,21 +165,34 @@ async def _sandbox(settings: Settings) -> Finding:
         found = await lacking()
     except RetomaError as error:
         return red("sandbox", error.message, error.next)
-    holds = ", ".join(layer for layer in Layer if layer not in found)
+    holds = joined(Phrase(layer) for layer in Layer if layer not in found)
+    lacks = joined(Phrase("{layer} ({why})", layer=Phrase(layer), why=relayed(why)) for layer, why in found.items())
     if set(found) & set(REQUIRED):
         judged = red if settings.sandbox == "require" else amber
-        fix = "a kernel with Landlock and seccomp, in a container that allows both; docs/guides/isolate.md has a table."
-        return judged("sandbox", f"missing: {told_of(found)}; held: {holds or 'none'}", fix)
-    rest = f"; not here: {told_of(found)}" if found else ""
-    return green("sandbox", f"isolated functions are shut in: {holds}{rest}")
+        fix = Phrase(
+            "a kernel with Landlock and seccomp, in a container that allows both; docs/guides/isolate.md has a table."
+        )
+        return judged(
+            "sandbox",
+            Phrase("missing: {found}; held: {holds}", found=lacks, holds=holds or Phrase("none")),
+            fix,
+        )
+    if found:
+        return green(
+            "sandbox",
+            Phrase("isolated functions are shut in: {holds}; not here: {found}", holds=holds, found=lacks),
+        )
+    return green("sandbox", Phrase("isolated functions are shut in: {holds}", holds=holds))
 
 
 def _place(url: str, source: str | None, settings: Settings) -> Finding:
     if source is not None:
-        return green("database", f"embedded in {settings.home}, programs from {source}")
+        return green(
+            "database", Phrase("embedded in {home}, programs from {source}", home=settings.home, source=source)
+        )
     from retoma.postgres.url import place
 
-    return green("database", f"{place(url)} answers")
+    return green("database", Phrase("{place} answers", place=place(url)))
 
 
 def _account(found: Account) -> Finding:
@@ -191,55 +200,57 @@ def _account(found: Account) -> Finding:
     if found.superuser:
         return amber(
             "account",
-            f"{found.name} is a superuser: who has its password has the whole server",
+            Phrase("{name} is a superuser: who has its password has the whole server", name=found.name),
             "retoma db roles --apply --urls FOLDER, then the address of its part for each process.",
         )
     if found.lacks:
         return red(
             "account",
-            f"{found.name} has not the rights of {found.part}: it lacks {_some(found.lacks)}",
+            Phrase(
+                "{name} has not the rights of {part}: it lacks {some}",
+                name=found.name,
+                part=found.part,
+                some=_some(found.lacks),
+            ),
             "as the owner of the tables or a superuser: retoma db roles --apply.",
         )
     if found.exceeds:
         return amber(
             "account",
-            f"{found.name} may do more than {found.part} needs: {_some(found.exceeds)}",
+            Phrase(
+                "{name} may do more than {part} needs: {some}",
+                name=found.name,
+                part=found.part,
+                some=_some(found.exceeds),
+            ),
             "when no program of an older version is left: retoma db roles --apply.",
         )
     if found.owns:
-        return green("account", f"{found.name} owns the tables, and is no superuser")
-    return green("account", f"{found.name} " + (f"has the rights of {found.part}" if found.part else "is no superuser"))
+        return green("account", Phrase("{name} owns the tables, and is no superuser", name=found.name))
+    if found.part:
+        return green("account", Phrase("{name} has the rights of {part}", name=found.name, part=found.part))
+    return green("account", Phrase("{name} is no superuser", name=found.name))
 
 
 def _some(told: Sequence[str]) -> str:
-    more = f" and {len(told) - _MOST_TOLD} more" if len(told) > _MOST_TOLD else ""
-    return "; ".join(told[:_MOST_TOLD]) + more
-
-
-def judge(health: Health, settings: Settings) -> Iterator[Finding]:
-    """What the figures of a database mean."""
-    if health.standby:
-        yield red("version", f"PostgreSQL {health.version}, a read-only standby", "point DATABASE_URL at the primary.")
-    else:
-        yield green("version", f"PostgreSQL {health.version}")
-    yield _durable(health)
-    yield _connections(health)
-    yield _hints(health, settings)
-    yield _transactions(health)
-    yield _dead_rows(health)
-    yield from _work(health)
+    some = "; ".join(told[:_MOST_TOLD])
+    more = len(told) - _MOST_TOLD
+    return Phrase("{some} and {more} more", some=some, more=more) if more > 0 else some
 
 
 def _retention(found: Sequence[Overstay], settings: Settings) -> Finding:
     late = [each for each in found if each.seconds > _BEHIND]
     if late:
-        told = ", ".join(f"{each.kind} ({each.seconds / _BEHIND:.1f} days)" for each in late)
+        told = joined(Phrase("{kind} ({days:.1f} days)", kind=each.kind, days=each.seconds / _BEHIND) for each in late)
         return amber(
             "retention",
-            f"there past their {settings.retention_days:g} days: {told}",
+            Phrase("there past their {days:g} days: {told}", days=settings.retention_days, told=told),
             "retoma prune; if that is so again tomorrow, see 'retoma job list --pipeline retoma.prune' for why.",
         )
-    return green("retention", f"nothing is kept for longer than {settings.retention_days:g} days")
+    return green(
+        "retention",
+        Phrase("nothing is kept for longer than {days:g} days", days=settings.retention_days),
+    )
 
 
 def _keys(found: Sequence[Key] | None, settings: Settings) -> Iterator[Finding]:
@@ -261,11 +272,30 @@ def _keys(found: Sequence[Key] | None, settings: Settings) -> Iterator[Finding]:
     for key in usable:
         if key.ends_soon and key.expires_at is not None:
             yield amber(
-                "keys", f"{key.id} ({key.name}) expires on {key.expires_at:%Y-%m-%d}", f"retoma key rotate {key.id}"
+                "keys",
+                Phrase(
+                    "{id} ({name}) expires on {day:%Y-%m-%d}",
+                    id=key.id,
+                    name=key.name,
+                    day=key.expires_at,
+                ),
+                f"retoma key rotate {key.id}",
             )
     endless = [key.id for key in usable if key.expires_at is None]
-    told = f"; {len(endless)} never expire: {', '.join(endless[:5])}" if endless else ""
-    yield green("keys", f"{len(usable)} of {len(found)} open" + told)
+    if endless:
+        some = ", ".join(endless[:5])
+        yield green(
+            "keys",
+            Phrase(
+                "{usable} of {keys} open; {endless} never expire: {some}",
+                usable=len(usable),
+                keys=len(found),
+                endless=len(endless),
+                some=some,
+            ),
+        )
+    else:
+        yield green("keys", Phrase("{usable} of {keys} open", usable=len(usable), keys=len(found)))
 
 
 def _schedules(lost: Sequence[Schedule]) -> Iterator[Finding]:
@@ -273,90 +303,6 @@ def _schedules(lost: Sequence[Schedule]) -> Iterator[Finding]:
         told = ", ".join(f"{each.name} (pipeline {each.pipeline})" for each in lost)
         yield amber(
             "schedules",
-            f"no worker serves {told}: their jobs wait",
-            f"start a worker whose program has it, or 'retoma schedule remove {lost[0].name}'.",
+            Phrase("no worker serves {told}: their jobs wait", told=told),
+            Phrase("start a worker whose program has it, or 'retoma schedule remove {name}'.", name=lost[0].name),
         )
-
-
-def _durable(health: Health) -> Finding:
-    off = [name for name in ("fsync", "full_page_writes") if not getattr(health, name)]
-    if off:
-        return red("durability", f"{' and '.join(off)} off: a crash may corrupt the database", "switch it on.")
-    if health.synchronous_commit == "off":
-        return red(
-            "durability",
-            "synchronous_commit is off: a crash of the server may lose jobs and checkpoints that were acknowledged",
-            "alter database … set synchronous_commit = on;",
-        )
-    return green("durability", f"fsync on, synchronous_commit {health.synchronous_commit}")
-
-
-def _connections(health: Health) -> Finding:
-    seen = f"{health.connections} of {health.most_connections} in use"
-    if health.connections > 0.9 * health.most_connections:
-        return amber("connections", seen, "raise max_connections, or put PgBouncer in front.")
-    return green("connections", seen)
-
-
-def _hints(health: Health, settings: Settings) -> Finding:
-    poll = f"every {settings.poll_seconds:g} s"
-    if settings.pooler == "transaction":
-        return green("hints", f"none through a transaction pooler; workers look {poll}")
-    if health.echo_seconds is None:
-        return amber(
-            "hints",
-            f"LISTEN/NOTIFY does not arrive; workers look {poll} instead",
-            "if a pooler in transaction mode stands in between, set RETOMA_POOLER=transaction.",
-        )
-    seen = f"LISTEN/NOTIFY came back in {health.echo_seconds * 1000:.1f} ms"
-    if health.echo_seconds > _SLOW_ECHO:
-        return amber("hints", seen, "look at the load of the server, and at the network.")
-    return green("hints", seen)
-
-
-def _transactions(health: Health) -> Finding:
-    seconds = health.transaction_seconds or 0.0
-    who = f"process {health.transaction_pid} ({health.transaction_name or 'no name'})"
-    end = f"find out what it does; select pg_terminate_backend({health.transaction_pid}) ends it."
-    if seconds > _VERY_LONG_TRANSACTION:
-        return red("transactions", f"one is open for {seconds / 3600:.1f} h: {who}; nothing it saw can be cleaned", end)
-    if seconds > _LONG_TRANSACTION:
-        return amber("transactions", f"one is open for {seconds / 60:.0f} min: {who}", end)
-    if health.snapshot_age > _OLD_SNAPSHOT:
-        return amber(
-            "transactions",
-            f"the oldest snapshot is {health.snapshot_age:,} transactions old; dead rows pile up behind it",
-            "look in pg_replication_slots, pg_prepared_xacts and pg_stat_activity for who holds it.",
-        )
-    return green("transactions", f"the oldest is {seconds:.0f} s old, its snapshot {health.snapshot_age:,} behind")
-
-
-def _dead_rows(health: Health) -> Finding:
-    seen = f"{health.live_rows:,} live and {health.dead_rows:,} dead"
-    if not health.autovacuum:
-        return red("rows of jobs", f"{seen}; autovacuum is off", "switch autovacuum on.")
-    if health.dead_rows > _MANY_DEAD and health.dead_rows > health.live_rows:
-        return amber("rows of jobs", seen, "vacuum retoma.jobs; and look for what holds an old snapshot.")
-    return green("rows of jobs", seen)
-
-
-def _work(health: Health) -> Iterator[Finding]:
-    late = health.oldest_due_seconds or 0.0
-    waits = f"; the oldest job that could run waits for {late:.0f} s" if late else ""
-    seen = f"executors alive: {health.workers_alive}{waits}"
-    if health.workers_alive == 0:
-        yield amber("workers", f"nobody works{waits}", "retoma worker --app myapp:app")
-    elif late > _LATE:
-        yield amber("workers", seen, "start more workers, or see 'retoma queue list' for what nobody serves.")
-    else:
-        yield green("workers", seen)
-    if health.workers_silent:
-        yield amber(
-            "silence",
-            f"{health.workers_silent} fell silent",
-            "any worker recovers their jobs within seconds.",
-        )
-    if health.queues_paused:
-        yield amber("queues", f"{health.queues_paused} paused", "'retoma queue list' says why; 'retoma queue resume'.")
-    if health.failed_jobs:
-        yield amber("dead letters", f"{health.failed_jobs:,} failed", "retoma job list --state failed")

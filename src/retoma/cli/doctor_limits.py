@@ -6,44 +6,49 @@ import resource
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from retoma.cli.language import Phrase
+
 if TYPE_CHECKING:
     from retoma.system.settings import Settings
 
 _LIMITS = (
-    ("head of a request", "{web_header_bytes:,} bytes", "web_header_bytes"),
-    ("headers", "{web_headers} of a request", "web_headers"),
-    ("time for a head", "{web_header_seconds:g} s", "web_header_seconds"),
-    ("time for a body", "{web_body_seconds:g} s between two pieces", "web_body_seconds"),
-    ("keep-alive", "{web_keep_alive_seconds:g} s", "web_keep_alive_seconds"),
-    ("connections", "{web_connections:,} of a server process", "web_connections"),
-    ("connections", "{web_connections_per_address:,} from one address", "web_connections_per_address"),
-    ("streams", "{web_streams_per_key:,} of one key", "web_streams_per_key"),
-    ("streams", "{web_streams_per_address:,} from one address", "web_streams_per_address"),
-    ("wrong keys", "{web_tries} from one address in a minute", "web_tries"),
-    ("JSON", "{web_body_bytes:,} bytes of a request", "web_body_bytes"),
-    ("form fields", "{web_form_fields}", "web_form_fields"),
-    ("form fields", "{web_form_bytes:,} bytes together", "web_form_bytes"),
-    ("files", "{web_upload_files:,} of a request", "web_upload_files"),
-    ("files", "{web_upload_bytes:,} bytes of a request", "web_upload_bytes"),
-    ("ZIP", "{unpacked_bytes:,} bytes unpacked", "unpacked_bytes"),
+    (Phrase("head of a request"), Phrase("{most:,} bytes"), "web_header_bytes"),
+    (Phrase("headers"), Phrase("{most} of a request"), "web_headers"),
+    (Phrase("time for a head"), Phrase("{most:g} s"), "web_header_seconds"),
+    (Phrase("time for a body"), Phrase("{most:g} s between two pieces"), "web_body_seconds"),
+    (Phrase("keep-alive"), Phrase("{most:g} s"), "web_keep_alive_seconds"),
+    (Phrase("connections"), Phrase("{most:,} of a server process"), "web_connections"),
+    (Phrase("connections"), Phrase("{most:,} from one address"), "web_connections_per_address"),
+    (Phrase("streams"), Phrase("{most:,} of one key"), "web_streams_per_key"),
+    (Phrase("streams"), Phrase("{most:,} from one address"), "web_streams_per_address"),
+    (Phrase("wrong keys"), Phrase("{most} from one address in a minute"), "web_tries"),
+    (Phrase("JSON"), Phrase("{most:,} bytes of a request"), "web_body_bytes"),
+    (Phrase("form fields"), Phrase("{most}"), "web_form_fields"),
+    (Phrase("form fields"), Phrase("{most:,} bytes together"), "web_form_bytes"),
+    (Phrase("files"), Phrase("{most:,} of a request"), "web_upload_files"),
+    (Phrase("files"), Phrase("{most:,} bytes of a request"), "web_upload_bytes"),
+    (Phrase("ZIP"), Phrase("{most:,} bytes unpacked"), "unpacked_bytes"),
 )
 _QUOTAS = (
-    ("key_requests_per_minute", "requests of a key in a minute, in each server process"),
-    ("key_bytes_per_day", "bytes of a key in a day"),
-    ("key_files_per_day", "files of a key in a day"),
-    ("key_jobs_waiting", "jobs of a key that wait"),
+    ("key_requests_per_minute", Phrase("requests of a key in a minute, in each server process")),
+    ("key_bytes_per_day", Phrase("bytes of a key in a day")),
+    ("key_files_per_day", Phrase("files of a key in a day")),
+    ("key_jobs_waiting", Phrase("jobs of a key that wait")),
 )
 
 
-def limits(settings: Settings) -> Iterator[tuple[str, str]]:
+def limits(settings: Settings) -> Iterator[tuple[Phrase, Phrase]]:
     """A line for each limit: what it is for, and what is allowed by which setting."""
-    given = settings.model_dump()
     for what, text, name in _LIMITS:
-        yield f"limit: {what}", f"{text.format(**given)} ({_variable(name)})"
+        allowed = Phrase(text, most=getattr(settings, name))
+        yield (
+            Phrase("limit: {what}", what=what),
+            Phrase("{allowed} ({name})", allowed=allowed, name=_variable(name)),
+        )
     for name, text in _QUOTAS:
-        most = given[name]
-        told = f"off: no limit on {text}" if most is None else f"{most:,} {text}"
-        yield "quota", f"{told} ({_variable(name)})"
+        most = getattr(settings, name)
+        told = Phrase("off: no limit on {what}" if most is None else "{most:,} {what}", most=most, what=text)
+        yield Phrase("quota"), Phrase("{allowed} ({name})", allowed=told, name=_variable(name))
 
 
 def too_few_files(settings: Settings) -> int | None:

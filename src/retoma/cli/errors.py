@@ -8,6 +8,7 @@ import traceback
 from contextlib import suppress
 from urllib.parse import unquote, urlsplit
 
+from retoma.cli.language import relayed, words
 from retoma.cli.output import say
 from retoma.errors import DatabaseError, RetomaError
 
@@ -20,16 +21,17 @@ def explain(error: Exception, *, debug: bool) -> tuple[str, str, int]:
     if debug:
         say(without_passwords("".join(traceback.format_exception(error))), err=True, nl=False)
     if isinstance(error, RetomaError):
-        return error.message, error.next, error.exit_code
+        return relayed(error.message), relayed(error.next), error.exit_code
     told = " ".join(without_passwords(str(error)).split()) or type(error).__name__
     if type(error).__module__.startswith("psycopg"):
         return (
-            f"The database refused or stopped answering: {told}",
-            "'retoma doctor' looks at the database.",
+            words("The database refused or stopped answering: {told}", told=told),
+            words("'retoma doctor' looks at the database."),
             DatabaseError.exit_code,
         )
-    hint = "" if debug else "the same as 'retoma --debug …', which shows where it happened."
-    return f"Something unexpected happened: {type(error).__name__}: {told}", hint, _FAILED
+    hint = "" if debug else words("the same as 'retoma --debug …', which shows where it happened.")
+    kind = type(error).__name__
+    return words("Something unexpected happened: {kind}: {told}", kind=kind, told=told), hint, _FAILED
 
 
 def without_passwords(text: str) -> str:

@@ -11,6 +11,7 @@ import click
 
 from retoma.cli import acting, context, params
 from retoma.cli import output as show
+from retoma.cli.language import relayed, words
 from retoma.model.ids import JobId
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def list(*, as_json: bool, **wanted: Any) -> None:
         return
     show.table(found, _JOB, nothing="There is no such job.")
     if show.in_terminal() and len(found) == wanted["limit"]:
-        show.talk(f"There may be more: --before {found[-1].id}")
+        show.talk("There may be more: --before {id}", id=found[-1].id)
 
 
 @job.command(name="show")
@@ -102,12 +103,13 @@ def show_one(id: JobId, *, as_json: bool) -> None:
         return
     known = {name: value for name, value in vars_of(found).items() if value is not None and name != "error"}
     show.fields(known)
-    show.say("\nattempts")
+    show.title("attempts")
     show.table(attempts, _ATTEMPT, nothing="none has ended yet", below="error")
-    show.say("\ncheckpoints")
+    show.title("checkpoints")
     show.table(checkpoints, _CHECKPOINT, nothing="none yet")
     if found.error:
-        show.say(f"\nerror\n{found.error}")
+        show.title("error")
+        show.say(found.error)
 
 
 def vars_of(found: Job) -> dict[str, Any]:
@@ -123,7 +125,7 @@ def vars_of(found: Job) -> dict[str, Any]:
 def retry(ids: tuple[JobId, ...], pipeline: str | None, attempts: int | None, *, all_failed: bool) -> None:
     """Try failed, cancelled or reviewed jobs again. Steps that are done are not done again."""
     if bool(ids) == all_failed or (pipeline and not all_failed):
-        raise click.UsageError("Name jobs by their ids, or say --all-failed (and perhaps --pipeline), not both.")
+        raise click.UsageError(words("Name jobs by their ids, or say --all-failed (and perhaps --pipeline), not both."))
 
     if all_failed:
         said = {"all_failed": True, "pipeline": pipeline, "attempts": attempts}
@@ -148,7 +150,7 @@ def retry(ids: tuple[JobId, ...], pipeline: str | None, attempts: int | None, *,
 def cancel(ids: tuple[JobId, ...]) -> None:
     """Stop jobs. At once when they wait, with the next heartbeat when they run."""
     if not ids:
-        raise click.UsageError("Which jobs?")
+        raise click.UsageError(words("Which jobs?"))
     _leave(context.ask(lambda app: _each(app, ids, lambda one, conn: app.jobs.cancel(one, conn=conn))))
 
 
@@ -170,9 +172,9 @@ def signal(id: JobId, name: str, value: Any) -> None:
             app, "job", id, lambda conn: app.jobs.signal(id, name, value, conn=conn), noted={"signal": name}
         )
     ):
-        show.talk(f"Job {id} was told {name!r}.")
+        show.talk("Job {id} was told {name!r}.", id=id, name=name)
     else:
-        show.talk(f"Job {id} had been told {name!r} before; what was said first counts.")
+        show.talk("Job {id} had been told {name!r} before; what was said first counts.", id=id, name=name)
 
 
 @job.command()
@@ -186,7 +188,7 @@ def export(state: str | None, pipeline: str | None, output: Path | None) -> None
     found = context.ask(lambda app: acting.shown(app, "job", None, _every(app, state=state, pipeline=pipeline)))
     write(found[::-1], output)
     if output:
-        show.talk(f"{len(found)} jobs were written to {output}.")
+        show.talk("{number} jobs were written to {output}.", number=len(found), output=output)
 
 
 async def _every(app: Retoma, **wanted: Any) -> Sequence[Job]:
@@ -207,7 +209,9 @@ async def _each(app: Retoma, ids: Sequence[JobId], act: Callable[[JobId, object]
         try:
             now = await acting.change(app, "job", id, functools.partial(act, id))
         except RetomaError as error:
-            show.talk(f"{error.message}" + (f"\nTry: {error.next}" if error.next else ""))
+            show.relay(error.message)
+            if error.next:
+                show.talk("Try: {next}", next=relayed(error.next))
             code = code or error.exit_code
         else:
             show.say(f"{id}\t{now.state}")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from retoma.cli import acting, context, output, params
+from retoma.cli.language import Phrase
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 _KEY: output.Columns[Key] = {
     "id": lambda key: key.id,
     "name": lambda key: key.name,
-    "is": lambda key: "usable" if key.usable else "revoked" if key.revoked_at else "expired",
+    "is": lambda key: Phrase("usable" if key.usable else "revoked" if key.revoked_at else "expired"),
     "scopes": lambda key: key.scopes,
     "pipelines": lambda key: key.pipelines,
     "created": lambda key: key.created_at,
@@ -66,16 +67,22 @@ def create(
         )
     )
     output.talk(
-        f"Key {made.id} for {name}: keep it now, it is not shown again. Callers send 'Authorization: Bearer …'."
+        "Key {id} for {name}: keep it now, it is not shown again. Callers send 'Authorization: Bearer …'.",
+        id=made.id,
+        name=name,
     )
     output.talk(_ends(made))
     output.say(text)
 
 
-def _ends(key: Key) -> str:
+def _ends(key: Key) -> Phrase:
     if key.expires_at is None:
-        return "It never expires; 'retoma key rotate' gives it another secret."
-    return f"It expires on {key.expires_at:%Y-%m-%d}; 'retoma key rotate {key.id}' gives it another secret before."
+        return Phrase("It never expires; 'retoma key rotate' gives it another secret.")
+    return Phrase(
+        "It expires on {day}; 'retoma key rotate {id}' gives it another secret before.",
+        day=f"{key.expires_at:%Y-%m-%d}",
+        id=key.id,
+    )
 
 
 @key.command()
@@ -113,7 +120,9 @@ def rotate(id: str, grace: timedelta, expires: timedelta | Literal["never"] | No
             app, "key", id, lambda conn: app.access.rotate(id, grace=grace, expires=expires, conn=conn)
         )
     )
-    output.talk(f"Key {made.id} for {made.name} has another secret: keep it now, it is not shown again.")
+    output.talk(
+        "Key {id} for {name} has another secret: keep it now, it is not shown again.", id=made.id, name=made.name
+    )
     output.talk(_ends(made))
     output.say(text)
 
@@ -123,4 +132,4 @@ def rotate(id: str, grace: timedelta, expires: timedelta | Literal["never"] | No
 def revoke(id: str) -> None:
     """Take a key back. It opens nothing from now on; whoever signed in with it is signed out, and its streams end."""
     context.ask(lambda app: acting.change(app, "key", id, lambda conn: app.access.revoke(id, conn=conn)))
-    output.talk(f"Key {id} opens nothing any more.")
+    output.talk("Key {id} opens nothing any more.", id=id)

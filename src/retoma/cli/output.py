@@ -14,6 +14,7 @@ from uuid import UUID
 
 import click
 
+from retoma.cli.language import ENGLISH, Phrase, language, relayed, spoken, words
 from retoma.values.escaping import visible, visible_json
 
 T = TypeVar("T")
@@ -51,17 +52,40 @@ Part = str | int | tuple[str, Mapping[str, Any]]
 
 def say(*parts: Part, err: bool = False, nl: bool = True, **style: Any) -> None:
     """Print *parts* in a row, in *style* when one is given. This is the only way out of a command: names and keys are
-    foreign text, and what would steer the terminal is shown instead.
+    foreign text, and what would steer the terminal is shown instead. Phrases are said in the language of the person;
+    in a pipe they stay English, for a program may read them.
     """
-    told = [part if isinstance(part, tuple) else (str(part), style) for part in parts]
+    given = [part if isinstance(part, tuple) else (part, style) for part in parts]
+    told = [
+        (spoken(text) if isinstance(text, str) and (err or in_terminal()) else str(text), how) for text, how in given
+    ]
     click.echo(
         "".join(click.style(visible(text), **how) if how else visible(text) for text, how in told), err=err, nl=nl
     )
 
 
-def talk(text: str) -> None:
-    """Say something to the person; never part of the data."""
-    say(text, err=True)
+def talk(english: str, /, **values: object) -> None:
+    """Say something to the person, with *values* in its places; never part of the data."""
+    say(Phrase(english, **values) if values or not isinstance(english, Phrase) else english, err=True)
+
+
+def relay(text: str) -> None:
+    """Say to the person what the engine said."""
+    say(relayed(text), err=True)
+
+
+def title(english: str) -> None:
+    """What the part is called that comes next."""
+    say("\n", Phrase(english), bold=True)
+
+
+def agreed(question: str, /, **values: object) -> bool:
+    """Whether the person says yes to *question*."""
+    asked = words(question, **values)
+    if language() == ENGLISH:
+        return click.confirm(asked, err=True)
+    answer: str = click.prompt(f"{asked} [s/N]", default="", show_default=False, err=True)
+    return answer.strip().lower() in {"s", "sim", "y", "yes"}
 
 
 def plain(value: Any) -> Any:
@@ -106,14 +130,15 @@ def table(rows: Sequence[T], columns: Columns[T], *, nothing: str, below: str = 
         talk(nothing)
 
 
-def fields(values: Mapping[str, object]) -> None:
-    """Names and values, one pair per line."""
+def fields(values: Mapping[str, object], *, as_stored: bool = False) -> None:
+    """Names and values, one pair per line. Names *as_stored* are those of tables and of the API, in any language."""
     if not in_terminal():
         for name, value in values.items():
             say(f"{name}\t{_cell(value)}")
         return
-    width = max(map(len, values), default=0)
-    for name, value in values.items():
+    names = [name if as_stored else words(name) for name in values]
+    width = max(map(len, names), default=0)
+    for name, value in zip(names, values.values(), strict=True):
         say((f"{name:<{width}}  ", {"dim": True}), _for_people(value))
 
 
@@ -124,19 +149,20 @@ def _draw(rows: Sequence[T], columns: Columns[T], below: str) -> None:
     from rich.text import Text
 
     console = Console()
-    beside = {heading: read for heading, read in columns.items() if heading != below}
+    beside = {words(heading): read for heading, read in columns.items() if heading != below}
     # A column in which nothing stands would only take room from the others.
-    filled = {heading: cells for heading, read in beside.items() if any(cells := [_for_people(read(r)) for r in rows])}
+    found = {heading: [read(row) for row in rows] for heading, read in beside.items()}
+    filled = {name: cells for name, values in found.items() if any(cells := [_for_people(each) for each in values])}
     widths = _widths(filled, console.width)
 
     def drawn(places: Sequence[int], *, headed: bool) -> Table:
-        found = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold", show_header=headed)
+        lines = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold", show_header=headed)
         for heading, width in widths.items():
-            found.add_column(heading, width=width, overflow="ellipsis", no_wrap=True)
+            lines.add_column(heading, width=width, overflow="ellipsis", no_wrap=True)
         for place in places:
-            cells = [filled[heading][place] for heading in widths]
-            found.add_row(*(Text(cell, style=_COLOURS.get(cell, "")) for cell in cells))
-        return found
+            colours = [_COLOURS.get(str(found[heading][place]), "") for heading in widths]
+            lines.add_row(*(Text(filled[name][place], style=how) for name, how in zip(widths, colours, strict=True)))
+        return lines
 
     if below not in columns:
         console.print(drawn(range(len(rows)), headed=True))
@@ -162,9 +188,15 @@ def _widths(columns: Mapping[str, Sequence[str]], room: int) -> dict[str, int]:
 
 
 def _for_people(value: object) -> str:
-    """A cell in a terminal: times as on the clock on the wall, the day only when it is another."""
+    """A cell in a terminal: phrases and states in the language of the person; times as on the clock on the wall, the
+    day only when it is another.
+    """
+    if isinstance(value, Enum):
+        return words(str(value.value))
+    if isinstance(value, bool):
+        return words("yes" if value else "no")
     if not isinstance(value, datetime):
-        return _cell(value)
+        return _cell(spoken(value) if isinstance(value, Phrase) else value)
     here = value.astimezone()
     return f"{here:%H:%M:%S}" if here.date() == datetime.now().astimezone().date() else f"{here:%Y-%m-%d %H:%M}"
 

@@ -10,6 +10,8 @@ from typing import Any
 
 import click
 
+from retoma.cli.language import words
+
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
@@ -17,7 +19,7 @@ def duration(text: str) -> timedelta:
     """A number and a unit: 90s, 15m, 2h, 30d, 4w."""
     written = re.fullmatch(r"(\d{1,6}(?:\.\d+)?)\s*([smhdw])", text.strip())
     if not written:
-        raise click.BadParameter(f"{text!r} is not a length of time; write 90s, 15m, 2h, 30d or 4w.")
+        raise click.BadParameter(words("{text!r} is not a length of time; write 90s, 15m, 2h, 30d or 4w.", text=text))
     return timedelta(**{_UNITS[written[2]]: float(written[1])})
 
 
@@ -26,13 +28,13 @@ def day(text: str) -> date:
     try:
         return date.fromisoformat(text)
     except ValueError:
-        raise click.BadParameter(f"{text!r} is not a day; write it as 2026-01-31.") from None
+        raise click.BadParameter(words("{text!r} is not a day; write it as 2026-01-31.", text=text)) from None
 
 
 def money(text: str) -> Decimal:
     """An amount: 0.15."""
     if not re.fullmatch(r"\d{1,12}(\.\d{1,12})?", text.strip()):
-        raise click.BadParameter(f"{text!r} is not an amount; write a number such as 5 or 2.50.")
+        raise click.BadParameter(words("{text!r} is not an amount; write a number such as 5 or 2.50.", text=text))
     return Decimal(text.strip())
 
 
@@ -41,7 +43,9 @@ def json_value(text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError as error:
-        raise click.BadParameter(f"{text!r} is not JSON ({error}); text needs quotes of its own: '\"yes\"'.") from None
+        raise click.BadParameter(
+            words("{text!r} is not JSON ({error}); text needs quotes of its own: '\"yes\"'.", text=text, error=error)
+        ) from None
 
 
 def limit(text: str) -> int:
@@ -49,5 +53,5 @@ def limit(text: str) -> int:
     if text == "none":
         return 0
     if not re.fullmatch(r"[1-9]\d{0,5}", text):
-        raise click.BadParameter(f"{text!r} is not a limit; write a number from 1 on, or 'none'.")
+        raise click.BadParameter(words("{text!r} is not a limit; write a number from 1 on, or 'none'.", text=text))
     return int(text)

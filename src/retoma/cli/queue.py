@@ -53,7 +53,7 @@ def pause(name: str, reason: str) -> None:
         return known
 
     known = context.ask(ask)
-    output.talk(f"Queue {name} is paused; 'retoma queue resume {name}' lets it go on.")
+    output.talk("Queue {name} is paused; 'retoma queue resume {name}' lets it go on.", name=name)
     if not known:
         _doubt(name)
 
@@ -72,7 +72,7 @@ def resume(name: str) -> None:
         await acting.change(app, "queue", name, lambda conn: app.queues.resume(name, conn=conn))
         return paused
 
-    output.talk(f"Queue {name} goes on." if context.ask(ask) else f"Queue {name} was not paused.")
+    output.talk("Queue {name} goes on." if context.ask(ask) else "Queue {name} was not paused.", name=name)
 
 
 @queue.command()
@@ -95,8 +95,14 @@ def limit(queue: str, lane: str, most: int) -> None:
         return known
 
     known = context.ask(ask)
-    limited = f"lets at most {most} jobs run at the same time" if most else "has no limit"
-    output.talk(f"Lane {lane} of queue {queue} {limited}.")
+    output.talk(
+        "Lane {lane} of queue {queue} lets at most {most} jobs run at the same time."
+        if most
+        else "Lane {lane} of queue {queue} has no limit.",
+        lane=lane,
+        queue=queue,
+        most=most,
+    )
     if not known:
         _doubt(queue)
 
@@ -113,7 +119,7 @@ def weight(name: str, turns: int) -> None:
         return known
 
     known = context.ask(ask)
-    output.talk(f"Queue {name} has weight {turns}.")
+    output.talk("Queue {name} has weight {turns}.", name=name, turns=turns)
     if not known:
         _doubt(name)
 
@@ -126,5 +132,6 @@ async def _is_known(app: Retoma, name: str) -> bool:
 
 def _doubt(name: str) -> None:
     output.talk(
-        f"No job is in a queue called {name} and no worker serves one: 'retoma queue list' shows those there are."
+        "No job is in a queue called {name} and no worker serves one: 'retoma queue list' shows those there are.",
+        name=name,
     )

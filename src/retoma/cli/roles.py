@@ -59,10 +59,13 @@ def roles(
             output.say(f"{statement};")
         output.say("commit;")
         return
-    migrate.grant(url, settings, wanted, branches=branches, tell=output.talk)
+    migrate.grant(url, settings, wanted, branches=branches, tell=output.relay)
     _note(settings, wanted)
-    output.talk(f"The roles {', '.join(wanted.names)} have their rights.")
-    output.talk(f"Other accounts may not enter this database before: grant connect on database {database} to ROLE")
+    output.talk("The roles {names} have their rights.", names=", ".join(wanted.names))
+    output.talk(
+        "Other accounts may not enter this database before: grant connect on database {database} to ROLE",
+        database=database,
+    )
     if urls is None:
         output.talk("They cannot sign in before each has a password: \\password ROLE in psql, or --urls FOLDER.")
     else:
@@ -78,7 +81,7 @@ def _note(settings: Settings, wanted: Roles) -> None:
     try:
         acting.note(settings, "schema", "roles", noted={"roles": list(wanted.names)})
     except (RetomaError, psycopg.Error) as error:
-        output.talk(f"This is not in the audit: {str(error).partition(chr(10))[0]}")
+        output.talk("This is not in the audit: {error}", error=str(error).partition(chr(10))[0])
 
 
 def _write(folder: Path, url: str, settings: Settings, wanted: Roles) -> None:
@@ -96,7 +99,10 @@ def _write(folder: Path, url: str, settings: Settings, wanted: Roles) -> None:
         passwords[role] = before or secrets.token_urlsafe(32)
         write_private(file, _address(url, role, passwords[role]) + "\n")
     migrate.give_passwords(url, settings, passwords)
-    output.talk(f"Their addresses are in {folder}, for this account alone: DATABASE_URL=$(cat {folder}/worker.url)")
+    output.talk(
+        "Their addresses are in {folder}, for this account alone: DATABASE_URL=$(cat {folder}/worker.url)",
+        folder=folder,
+    )
 
 
 def _address(url: str, role: str, password: str) -> str:

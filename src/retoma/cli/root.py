@@ -6,14 +6,17 @@ import importlib
 import sys
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import click
+
+from retoma.cli.language import ENGLISH, language, words
 
 Sections = Mapping[str, Mapping[str, tuple[str, str]]]
 """Under each title, commands by name: where each is (module:attribute), and its one sentence."""
 
 INTERRUPTED = 130
+C = TypeVar("C", bound=click.Command)
 
 
 class Root(click.Group):
@@ -45,7 +48,7 @@ class Root(click.Group):
             return None
         module, _, attribute = place.partition(":")
         command: click.Command = getattr(importlib.import_module(module), attribute)
-        return command
+        return _in_language(command)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -53,14 +56,23 @@ class Root(click.Group):
         if args and not args[0].startswith("-") and not (_place(self._own, args[0]) or _place(self.sections, args[0])):
             from difflib import get_close_matches
 
-            near = " or ".join(f"'retoma {name}'" for name in get_close_matches(args[0], self.list_commands(ctx)))
-            ctx.fail(f"There is no command {args[0]!r}." + (f" Did you mean {near}?" if near else ""))
+            near = words(" or ").join(
+                f"'retoma {name}'" for name in get_close_matches(args[0], self.list_commands(ctx))
+            )
+            ctx.fail(
+                words("There is no command {name!r}. Did you mean {near}?", name=args[0], near=near)
+                if near
+                else words("There is no command {name!r}.", name=args[0])
+            )
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         for title, section in self.sections.items():
-            with formatter.section(title):
-                formatter.write_dl([(name, sentence) for name, (_place, sentence) in section.items()])
+            with formatter.section(words(title)):
+                formatter.write_dl([(name, words(sentence)) for name, (_place, sentence) in section.items()])
+
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        click.Group.format_help(_in_language(self), ctx, formatter)
 
     def main(
         self,
@@ -71,6 +83,10 @@ class Root(click.Group):
         **extra: Any,
     ) -> Any:
         """Run the command that *args* name, and leave with its exit code."""
+        if language() != ENGLISH:
+            from retoma.cli.click_language import teach
+
+            teach()
         if not standalone_mode:
             return super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
         given = list(sys.argv[1:] if args is None else args)
@@ -98,10 +114,19 @@ def _place(sections: Sections, name: str) -> str | None:
     return next((section[name][0] for section in sections.values() if name in section), None)
 
 
+def _in_language(command: C) -> C:
+    """*command* with its help in the language of the person."""
+    if language() == ENGLISH:
+        return command
+    from retoma.cli.click_language import in_language
+
+    return in_language(command)
+
+
 def _say(message: str, next: str, exit_code: int) -> int:
     from retoma.cli.output import talk
 
     talk(message)
     if next:
-        talk(f"Try: {next}")
+        talk("Try: {next}", next=next)
     return exit_code

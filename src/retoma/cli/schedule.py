@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from retoma.cli import acting, context, output
+from retoma.cli.language import words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -76,8 +77,10 @@ def run(name: str) -> None:
 
 def _warn(schedule: Schedule) -> None:
     output.talk(
-        f"No worker serves pipeline {schedule.pipeline} of schedule {schedule.name}: its jobs wait. "
-        f"Start one whose program has it, or 'retoma schedule remove {schedule.name}'."
+        "No worker serves pipeline {pipeline} of schedule {name}: its jobs wait. "
+        "Start one whose program has it, or 'retoma schedule remove {name}'.",
+        pipeline=schedule.pipeline,
+        name=schedule.name,
     )
 
 
@@ -86,7 +89,7 @@ def _warn(schedule: Schedule) -> None:
 def pause(name: str) -> None:
     """Let a schedule rest."""
     context.ask(lambda app: acting.change(app, "schedule", name, lambda conn: app.schedules.pause(name, conn=conn)))
-    output.talk(f"Schedule {name} rests; 'retoma schedule resume {name}' lets it go on.")
+    output.talk("Schedule {name} rests; 'retoma schedule resume {name}' lets it go on.", name=name)
 
 
 @schedule.command()
@@ -96,7 +99,7 @@ def resume(name: str) -> None:
     found = context.ask(
         lambda app: acting.change(app, "schedule", name, lambda conn: app.schedules.resume(name, conn=conn))
     )
-    output.talk(f"Schedule {name} goes on; its next time is {found.next_run_at.isoformat()}.")
+    output.talk("Schedule {name} goes on; its next time is {next}.", name=name, next=found.next_run_at.isoformat())
 
 
 @schedule.command()
@@ -106,14 +109,21 @@ def resume(name: str) -> None:
 def change(name: str, cron: str | None, zone: str | None) -> None:
     """Let a schedule come at another time."""
     if not cron and not zone:
-        raise click.UsageError("What is to change? Say --cron or --zone.")
+        raise click.UsageError(words("What is to change? Say --cron or --zone."))
     found = context.ask(
         lambda app: acting.change(
             app, "schedule", name, lambda conn: app.schedules.change(name, cron=cron, zone=zone, conn=conn)
         )
     )
-    told = f"Schedule {name} comes at '{found.cron}' on the clocks of {found.zone}"
-    output.talk(f"{told}; {'it rests' if found.paused_at else f'its next time is {found.next_run_at.isoformat()}'}.")
+    output.talk(
+        "Schedule {name} comes at '{cron}' on the clocks of {zone}; it rests."
+        if found.paused_at
+        else "Schedule {name} comes at '{cron}' on the clocks of {zone}; its next time is {next}.",
+        name=name,
+        cron=found.cron,
+        zone=found.zone,
+        next=found.next_run_at.isoformat(),
+    )
 
 
 @schedule.command()
@@ -121,4 +131,4 @@ def change(name: str, cron: str | None, zone: str | None) -> None:
 def remove(name: str) -> None:
     """Forget a schedule. Jobs that it queued stay."""
     context.ask(lambda app: acting.change(app, "schedule", name, lambda conn: app.schedules.remove(name, conn=conn)))
-    output.talk(f"Schedule {name} is gone.")
+    output.talk("Schedule {name} is gone.", name=name)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from retoma.cli import context, output
+from retoma.cli.language import language
 from retoma.system.garbage import settle_down
 
 if TYPE_CHECKING:
@@ -69,10 +70,10 @@ async def _serve(
         await watch_over("require")
     async with app:
         who = await web.guard(app, listening)
-        output.talk(f"The API is at {web.url_of(listening)}/api/v1. Ctrl-C ends.")
-        output.talk(who)
-        for line in web.pages_of(app, listening):
-            output.talk(line)
+        output.talk("The API is at {url}/api/v1. Ctrl-C ends.", url=web.url_of(listening))
+        output.relay(who)
+        for line in web.pages_of(app, listening, language()):
+            output.say(line, err=True)
         with _told_to_stop(stop):
             if processes == 1:
                 async with web.served(app, listening, allow_hosts=hosts):
@@ -81,7 +82,7 @@ async def _serve(
             else:
                 from retoma.web.server.multi_process import serve_together
 
-                await serve_together(processes, listening, arguments, stop=stop, tell=output.talk)
+                await serve_together(processes, listening, arguments, stop=stop, tell=output.relay)
 
 
 async def _one_of_several(app: Retoma, sockets: tuple[int, ...], hosts: tuple[str, ...]) -> None:

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 import click
 
 from retoma.cli import acting, context, output
+from retoma.cli.language import Phrase
 
 if TYPE_CHECKING:
     from retoma.access.sessions import Session
 
 _SESSION: output.Columns[Session] = {
     "id": lambda session: session.id,
-    "is": lambda session: "open" if session.usable else "ended" if session.ended_at else "over",
+    "is": lambda session: Phrase("open" if session.usable else "ended" if session.ended_at else "over"),
     "opened with": lambda session: session.key_id or session.opened_by,
     "name": lambda session: session.name,
     "address": lambda session: session.address,
@@ -46,7 +47,7 @@ def list(*, over: bool, as_json: bool) -> None:
 def end(id: str) -> None:
     """End a session. Its browser is signed out, and its streams end within seconds."""
     context.ask(lambda app: acting.change(app, "session", id, lambda conn: app.sessions.end(id, conn=conn)))
-    output.talk(f"Session {id} opens nothing any more.")
+    output.talk("Session {id} opens nothing any more.", id=id)
 
 
 @click.command()

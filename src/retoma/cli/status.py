@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from retoma.cli import context, output
+from retoma.cli.batch_view import sentence_of
+from retoma.cli.language import Phrase
 
 if TYPE_CHECKING:
     from retoma.app.retoma import Retoma
@@ -55,7 +57,7 @@ _BATCH: output.Columns[tuple[Batch, Explanation]] = {
     "state": lambda both: both[0].state,
     "done": lambda both: None if both[0].total is None else f"{both[0].total - both[0].unfinished}/{both[0].total}",
     "failed": lambda both: both[0].failures or None,
-    "why": lambda both: both[1].sentence,
+    "why": lambda both: sentence_of(both[1]),
 }
 
 
@@ -96,20 +98,29 @@ def advise(seen: Seen) -> Iterator[Advice]:
     """What a person may do, the most pressing first."""
     due = sum(queue.due for queue in seen.queues if queue.paused_at is None)
     if not seen.workers:
-        why = f"Nobody works, and {due:,} jobs could run now." if due else "Nobody works."
+        why = Phrase("Nobody works, and {due:,} jobs could run now.", due=due) if due else Phrase("Nobody works.")
         yield Advice(why, "retoma worker --app myapp:app")
     else:
         yield from _unserved(seen)
     for batch, why_it in seen.batches:
         if why_it.needs_help:
-            yield Advice(f"Batch {batch.id} ({batch.name}): {why_it.sentence}", f"retoma batch explain {batch.id}")
+            yield Advice(
+                Phrase("Batch {id} ({name}): {sentence}", id=batch.id, name=batch.name, sentence=sentence_of(why_it)),
+                f"retoma batch explain {batch.id}",
+            )
     for queue in seen.queues:
         if queue.paused_at is not None:
-            yield Advice(f"Queue {queue.name} is paused.", f"retoma queue resume {queue.name}")
+            yield Advice(
+                Phrase("Queue {name} is paused.", name=queue.name),
+                f"retoma queue resume {queue.name}",
+            )
     if seen.health.failed_jobs:
-        yield Advice(f"{seen.health.failed_jobs:,} jobs have failed.", "retoma job list --state failed")
+        yield Advice(
+            Phrase("{failed:,} jobs have failed.", failed=seen.health.failed_jobs),
+            "retoma job list --state failed",
+        )
     if not seen.used:
-        yield Advice("No job was queued yet.", "retoma enqueue --app myapp:app PIPELINE INPUT")
+        yield Advice(Phrase("No job was queued yet."), "retoma enqueue --app myapp:app PIPELINE INPUT")
 
 
 def _unserved(seen: Seen) -> Iterator[Advice]:
@@ -117,12 +128,20 @@ def _unserved(seen: Seen) -> Iterator[Advice]:
     for queue in seen.queues:
         if queue.due and queue.name not in served:
             yield Advice(
-                f"No worker serves the queue {queue.name}, in which {queue.due:,} jobs could run.",
+                Phrase(
+                    "No worker serves the queue {name}, in which {due:,} jobs could run.",
+                    name=queue.name,
+                    due=queue.due,
+                ),
                 f"retoma worker --queues {queue.name} --app myapp:app",
             )
         elif (queue.oldest_due_seconds or 0) > _LATE and queue.paused_at is None:
             yield Advice(
-                f"The oldest job in the queue {queue.name} could have run {queue.oldest_due_seconds:.0f} s ago.",
+                Phrase(
+                    "The oldest job in the queue {name} could have run {seconds:.0f} s ago.",
+                    name=queue.name,
+                    seconds=queue.oldest_due_seconds,
+                ),
                 "retoma workers",
             )
 
@@ -130,48 +149,49 @@ def _unserved(seen: Seen) -> Iterator[Advice]:
 def _place(settings: Settings) -> str:
     from retoma.postgres.url import place
 
-    return place(settings.database_url) if settings.database_url else f"embedded in {settings.home}"
+    return place(settings.database_url) if settings.database_url else Phrase("embedded in {home}", home=settings.home)
 
 
 def _print(seen: Seen, settings: Settings, advice: Sequence[Advice]) -> None:
     labels = ", ".join(sorted({worker.label for worker in seen.workers}))
-    silent = f", {seen.health.workers_silent} silent" if seen.health.workers_silent else ""
+    silent = seen.health.workers_silent
     known = {
-        "database": f"{_place(settings)}, PostgreSQL {seen.health.version}",
-        "workers": f"{len(seen.workers)} alive{silent}" + (f" ({labels})" if labels else ""),
+        "database": Phrase("{place}, PostgreSQL {version}", place=_place(settings), version=seen.health.version),
+        "workers": Phrase(
+            "{alive} alive{silent}{labels}",
+            alive=len(seen.workers),
+            silent=Phrase(", {silent} silent", silent=silent) if silent else "",
+            labels=f" ({labels})" if labels else "",
+        ),
         "waiting": sum(queue.waiting for queue in seen.queues),
         "running": sum(queue.running for queue in seen.queues),
         "failed": seen.health.failed_jobs,
     }
     output.fields(known)
     if seen.queues:
-        _part("queues")
+        output.title("queues")
         output.table(seen.queues, _QUEUE, nothing="")
     if seen.batches:
-        _part("batches")
+        output.title("batches")
         output.table(seen.batches, _BATCH, nothing="", below="why")
-    _part("next")
+    output.title("next")
     if not advice:
-        output.say("Nothing needs you.")
+        output.say(Phrase("Nothing needs you."))
     for each in advice:
         output.say(each.why)
-        output.say(f"Try: {each.command}", fg="yellow")
-
-
-def _part(title: str) -> None:
-    output.say(f"\n{title}", bold=True)
+        output.say(Phrase("Try: {next}", next=each.command), fg="yellow")
 
 
 def _print_nothing(settings: Settings, *, as_json: bool) -> None:
     advice = Advice(
-        f"There is no database yet: DATABASE_URL is not set, and nothing is in {settings.home}.",
-        "retoma up, which makes one there; or set DATABASE_URL.",
+        Phrase("There is no database yet: DATABASE_URL is not set, and nothing is in {home}.", home=settings.home),
+        Phrase("retoma up, which makes one there; or set DATABASE_URL."),
     )
     if as_json:
         output.print_json({"database": None, "workers": [], "queues": [], "batches": [], "next": [advice]})
     else:
         output.say(advice.why)
-        output.say(f"Try: {advice.command}", fg="yellow")
+        output.say(Phrase("Try: {next}", next=advice.command), fg="yellow")
 
 
 def _as_json(seen: Seen, settings: Settings, advice: Sequence[Advice]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from retoma.cli import context, output
+from retoma.cli.language import Phrase
 
 if TYPE_CHECKING:
     from retoma.app.retoma import Retoma
@@ -38,7 +39,9 @@ def verify(after: str, *, quick: bool, as_json: bool) -> None:
         async for piece in app.system.verify_pieces(after=after, sweep_seconds=sweep, quick=quick):
             found.extend(piece.found)
             if piece.next and time.monotonic() > told + _TELL_SECONDS:
-                output.talk(f"{len(found)} found so far; to go on from here: --after '{piece.next}'")
+                output.talk(
+                    "{number} found so far; to go on from here: --after '{next}'", number=len(found), next=piece.next
+                )
                 told = time.monotonic()
         return found
 
@@ -48,7 +51,10 @@ def verify(after: str, *, quick: bool, as_json: bool) -> None:
     elif found:
         output.table(found, _BREACH, nothing="")
     else:
-        output.say("All is sound: every invariant holds.")
+        output.say(Phrase("All is sound: every invariant holds."))
     if found:
-        output.talk(f"{len(found)} {'invariant does' if len(found) == 1 else 'invariants do'} not hold.")
+        output.talk(
+            "{number} invariant does not hold." if len(found) == 1 else "{number} invariants do not hold.",
+            number=len(found),
+        )
         click.get_current_context().exit(1)

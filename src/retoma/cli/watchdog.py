@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from retoma.cli import context, output
+from retoma.cli.language import Phrase
 
 if TYPE_CHECKING:
     from retoma.app.retoma import Retoma
@@ -56,12 +57,12 @@ async def _round(app: Retoma) -> None:
     )
 
     names: dict[type[Event], str] = {
-        JobRecovered: "jobs recovered",
-        JobsExpired: "jobs expired",
-        BatchStalled: "batches stalled",
-        BatchAdvanced: "batches that go on",
-        BatchFailed: "batches failed",
-        ScheduleFired: "schedules fired",
+        JobRecovered: Phrase("jobs recovered"),
+        JobsExpired: Phrase("jobs expired"),
+        BatchStalled: Phrase("batches stalled"),
+        BatchAdvanced: Phrase("batches that go on"),
+        BatchFailed: Phrase("batches failed"),
+        ScheduleFired: Phrase("schedules fired"),
     }
     did = Counter(dict.fromkeys(names.values(), 0))
 
@@ -91,7 +92,10 @@ async def _outwait_grace(app: Retoma, rounds: Watchdog) -> None:
         return
     ids = {each.id for each in silent}
     grace = max(each.lease_seconds for each in silent)
-    output.talk(f"The database has just come back: workers that fell silent have up to {grace:g} s to do so. Waiting.")
+    output.talk(
+        "The database has just come back: workers that fell silent have up to {grace:g} s to do so. Waiting.",
+        grace=grace,
+    )
     until = time.monotonic() + grace + _SLACK
     while time.monotonic() < until and ids & {each.id for each in await app.workers.all()}:
         await asyncio.sleep(_SLACK)
@@ -104,7 +108,7 @@ async def _watch(app: Retoma, seconds: float) -> None:
     settings = app.settings
     log_to_stderr(level=settings.log_level, format=settings.log_format, label=settings.worker_label)
     if sys.stderr.isatty():
-        output.talk(f"Looking after jobs, batches and schedules, every {seconds:g} s. Ctrl-C ends it.")
+        output.talk("Looking after jobs, batches and schedules, every {seconds:g} s. Ctrl-C ends it.", seconds=seconds)
     asked = asyncio.Event()
     for each in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(each, asked.set)

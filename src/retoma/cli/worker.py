@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from retoma.cli import acting, context, output, params
+from retoma.cli.language import Phrase, language
 from retoma.cli.serve import USUAL_PORT, port_option, server
 
 if TYPE_CHECKING:
@@ -75,10 +76,10 @@ def _api(port: int | None) -> Callable[[Retoma], AbstractAsyncContextManager[Non
             listening = web.listen("127.0.0.1", 0)
         with listening:
             who = await web.guard(app, listening)
-            output.talk(f"The API is at {web.url_of(listening)}/api/v1.")
-            output.talk(who)
-            for line in web.pages_of(app, listening):
-                output.talk(line)
+            output.talk("The API is at {url}/api/v1.", url=web.url_of(listening))
+            output.relay(who)
+            for line in web.pages_of(app, listening, language()):
+                output.say(line, err=True)
             async with web.served(app, listening, rounds=False):  # the worker makes them
                 yield
 
@@ -118,17 +119,30 @@ def _doubt(app: Retoma, reference: str, queues: list[str]) -> None:
     known = {app.registry.pipelines[name].queue for name in app.registry.own}
     if strange := [name for name in queues if name not in known]:
         output.talk(
-            f"No pipeline of {reference} has the queue {', '.join(strange)}; there only jobs that were queued with "
-            f"queue= are worked on. Its own queues are {', '.join(sorted(known)) or 'none'}."
+            "No pipeline of {reference} has the queue {strange}; there only jobs that were queued with "
+            "queue= are worked on. Its own queues are {known}.",
+            reference=reference,
+            strange=", ".join(strange),
+            known=", ".join(sorted(known)) or Phrase("none"),
         )
 
 
 def _greet(app: Retoma, reference: str, queues: list[str], label: str) -> None:
     pipelines = [name for name in app.registry.own if not queues or app.registry.pipelines[name].queue in queues]
-    known = ", ".join(pipelines) or "nothing"
-    output.talk(f"Worker {label} (process {os.getpid()}) works on {known} of {reference}. Ctrl-C drains and ends.")
+    known = ", ".join(pipelines) or Phrase("nothing")
+    output.talk(
+        "Worker {label} (process {pid}) works on {known} of {reference}. Ctrl-C drains and ends.",
+        label=label,
+        pid=os.getpid(),
+        known=known,
+        reference=reference,
+    )
     if pipelines and reference != context.READY:
-        output.talk(f"In another terminal: retoma enqueue --app {reference} {pipelines[0]} '…'")
+        output.talk(
+            "In another terminal: retoma enqueue --app {reference} {pipeline} '…'",
+            reference=reference,
+            pipeline=pipelines[0],
+        )
 
 
 @click.command()
@@ -146,7 +160,7 @@ def enqueue(pipeline: str, input: str, reference: str | None, key: str | None, d
     seconds = delay.total_seconds() if delay else 0.0
     receipt = asyncio.run(_enqueue(context.reference_of(reference), pipeline, text, key, seconds))
     if not receipt.new:
-        output.talk(f"Job {receipt.id} has the key {key!r} already; it is {receipt.state}.")
+        output.talk("Job {id} has the key {key!r} already; it is {state}.", id=receipt.id, key=key, state=receipt.state)
     output.say(receipt.id)
 
 

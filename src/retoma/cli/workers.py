@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from retoma.cli import acting, context, output, params
+from retoma.cli.language import Phrase
 from retoma.model import compat
 
 if TYPE_CHECKING:
@@ -18,10 +19,10 @@ if TYPE_CHECKING:
 
 def _being(worker: Presence) -> str:
     if worker.stopped_at:
-        return worker.reason or "stopped"
+        return worker.reason or Phrase("stopped")
     if not worker.alive:
-        return "silent"
-    return "draining" if worker.stopping_at else "alive"
+        return Phrase("silent")
+    return Phrase("draining" if worker.stopping_at else "alive")
 
 
 _WORKER: output.Columns[Presence] = {
@@ -94,9 +95,14 @@ def _confirm_prune(older_than: timedelta | None) -> None:
     from retoma.system.settings import Settings
 
     days = Settings.load().retention_days if older_than is None else older_than / timedelta(days=1)
-    told = f"Jobs and batches that ended more than {days:g} days ago are removed, with their attempts and checkpoints."
+    told = Phrase(
+        "Jobs and batches that ended more than {days:g} days ago are removed, with their attempts and checkpoints.",
+        days=days,
+    )
     if not somebody_is_here():
-        raise ConfigurationError(f"{told} Nobody is here to ask.", next="the same with --yes.")
+        raise ConfigurationError(
+            Phrase("{told} Nobody is here to ask.", told=told), next=Phrase("the same with --yes.")
+        )
     output.talk(told)
-    if not click.confirm("Remove them?", err=True):
-        raise ConfigurationError("Nothing was changed.")
+    if not output.agreed("Remove them?"):
+        raise ConfigurationError(Phrase("Nothing was changed."))

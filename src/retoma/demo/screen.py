@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -20,6 +19,7 @@ from rich.text import Text
 from retoma.cli import output
 from retoma.cli.batch_view import BarWords
 from retoma.cli.batch_watch import View
+from retoma.cli.language import language
 from retoma.values.escaping import visible
 
 if TYPE_CHECKING:
@@ -55,8 +55,7 @@ _APART = ("batch", "killed", "outage", "stalled", "resumed", "completed", "retry
 
 def language_of(given: str | None) -> str:
     """The language to speak: the one that was asked for, or that of the environment."""
-    told = given or next((os.environ[name] for name in ("LC_ALL", "LC_MESSAGES", "LANG") if os.environ.get(name)), "")
-    return "pt" if told.lower().startswith("pt") else "en"
+    return given or language()
 
 
 class Words:

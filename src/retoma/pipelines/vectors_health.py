@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from retoma.app.retoma import Retoma
 from retoma.cli.doctor import Finding, amber, green
+from retoma.cli.language import Phrase
 from retoma.pipelines import vectors
 
 
@@ -19,7 +20,7 @@ def _vectors(extension: vectors.Extension | None) -> Finding:
     if not extension.indexed:
         return amber(
             "vectors",
-            f"pgvector {version} without its HNSW indexes: the tables were made before it",
+            Phrase("pgvector {version} without its HNSW indexes: the tables were made before it", version=version),
             "create them as docs/pipelines/embeddings.md has it.",
         )
-    return green("vectors", f"pgvector {version} with HNSW")
+    return green("vectors", Phrase("pgvector {version} with HNSW", version=version))

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from retoma.cli import output
+from retoma.cli.language import words
 
 
 @click.command()
@@ -21,7 +22,9 @@ def accuracy(names: tuple[str, ...], *, as_json: bool) -> None:
     from retoma.bench.evaluation.accuracy import MEASURES, measure
 
     if unknown := [name for name in names if name not in MEASURES]:
-        raise click.UsageError(f"There is no figure {unknown[0]!r}; there are {', '.join(MEASURES)}.")
+        raise click.UsageError(
+            words("There is no figure {unknown!r}; there are {names}.", unknown=unknown[0], names=", ".join(MEASURES))
+        )
     figures = measure(names)
     if as_json:
         output.print_json(figures)

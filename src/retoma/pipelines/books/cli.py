@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from retoma.cli import acting, context, output
+from retoma.cli.language import Phrase, language
 
 if TYPE_CHECKING:
     from retoma.pipelines.books.library import Books
@@ -25,7 +26,7 @@ _EVERY = 0.5  # seconds between two looks of --wait
 
 def _verdict(chapter: Standing) -> str:
     if not chapter.done:
-        return "open" if chapter.reason is None else f"open ({chapter.reason})"
+        return Phrase("open") if chapter.reason is None else Phrase("open ({reason})", reason=chapter.reason)
     return "PASS" if chapter.passed else "FAIL"
 
 
@@ -49,7 +50,7 @@ _CHAPTER: output.Columns[Standing] = {
     "saved": lambda chapter: chapter.saved_at,
 }
 _JUDGED: output.Columns[Judged] = {
-    "verdict": lambda judged: "valid" if judged.verdict.valid else "invalid",
+    "verdict": lambda judged: Phrase("valid" if judged.verdict.valid else "invalid"),
     "chapter": lambda judged: judged.candidate.chapter_number,
     "reason": lambda judged: judged.verdict.reason,
     "where": lambda judged: judged.verdict.faults[0].where if judged.verdict.faults else None,
@@ -166,7 +167,8 @@ def show_one(session: str, chapter: str | None, reference: str | None, *, as_jso
     if as_json:
         output.print_json({"session": found, "chapters": standing})
         return
-    output.fields(output.plain(found) | {"doubts": " ".join(all_said(of_values(json.loads(found.doubts)), "en"))})
+    doubts = " ".join(all_said(of_values(json.loads(found.doubts)), language()))
+    output.fields(output.plain(found) | {"doubts": doubts}, as_stored=True)
     output.table(standing, _CHAPTER, nothing="Its chapters are not known yet.")
 
 
@@ -199,10 +201,15 @@ def plan(session: str, reference: str | None, *, as_json: bool, **given: Sequenc
         output.print_json(found)
         return
     output.table(found.chapters, _PLANNED, nothing="Its chapters are not known yet.")
-    cost = "nobody knows yet what" if found.cost is None else f"about $ {found.cost:.4f} is what"
-    left = len(found.chapters) - found.reused
     output.talk(
-        f"{found.reused} chapters are reused; {left} with {found.redone_words:,} words are done, and {cost} they cost."
+        "{reused} chapters are reused; {left} with {words:,} words are done, and nobody knows yet what they cost."
+        if found.cost is None
+        else "{reused} chapters are reused; {left} with {words:,} words are done, and about "
+        "$ {cost:.4f} is what they cost.",
+        reused=found.reused,
+        left=len(found.chapters) - found.reused,
+        words=found.redone_words,
+        cost=found.cost,
     )
 
 
@@ -268,8 +275,13 @@ def import_them(folder: Path, session: str | None, reference: str | None) -> Non
                 fault = taken.judged.verdict.faults[0] if taken.judged.verdict.faults else ""
                 output.say(f"{each.session_id}\t{taken.became}\t{taken.judged.candidate.name}\t{fault}".rstrip())
             invalid += each.count("invalid")
-            how = "" if each.has_input else " --file BOOK"
-            output.talk(f"{each.outcome}; to go on: retoma books resume {each.session_id}{how}")
+            how = "" if each.has_input else Phrase(" --file BOOK")
+            output.talk(
+                "{outcome}; to go on: retoma books resume {id}{how}",
+                outcome=each.outcome,
+                id=each.session_id,
+                how=how,
+            )
         return invalid
 
     invalid = _change(reference, session, imported)
@@ -298,7 +310,12 @@ def check_them(target: str, reference: str | None, *, as_json: bool) -> None:
     else:
         output.table(judged, _JUDGED, nothing="There is no checkpoint in it.")
     outcomes = ", ".join(one.outcome for one in found) or "no_checkpoint"
-    output.talk(f"{sum(each.verdict.valid for each in judged)} of {len(judged)} are valid: {outcomes}.")
+    output.talk(
+        "{valid} of {number} are valid: {outcomes}.",
+        valid=sum(each.verdict.valid for each in judged),
+        number=len(judged),
+        outcomes=outcomes,
+    )
     click.get_current_context().exit(0 if all(each.verdict.valid for each in judged) else SOME_INVALID)
 
 
@@ -341,7 +358,7 @@ async def _pause(seconds: float) -> None:
 def _told(session: Session) -> None:
     output.say(f"{session.id}\t{session.state}\t{session.done}/{session.chapters}")
     if session.reason:
-        output.talk(f"  {session.reason}")
+        output.say(f"  {session.reason}", err=True)
     click.get_current_context().exit(SOME_INVALID if session.state == "failed" else 0)
 
 

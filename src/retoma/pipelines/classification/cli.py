@@ -14,6 +14,7 @@ import click
 
 from retoma.cli import acting, context, output
 from retoma.cli.batch_watch import SOME_FAILED, follow
+from retoma.cli.language import Phrase, relayed, words
 from retoma.cli.root import INTERRUPTED
 from retoma.model.ids import BatchId
 
@@ -78,11 +79,13 @@ def classify(
     The exit code is 0 when all went well, 8 when some documents failed or were not taken, and 9 when it stalled.
     """
     if export is not None and export.suffix.lower() not in _FORMATS:
-        raise click.UsageError(f"--export writes {', '.join(_FORMATS)}, not {export.name!r}.")
-    words = ["retoma", "classify", str(folder)]
-    words += ["--labels", str(labels)] if labels else []
-    words += ["--name", name] if name else []
-    words += ["--export", str(export)] if export else []
+        raise click.UsageError(
+            words("--export writes {names}, not {name!r}.", names=", ".join(_FORMATS), name=export.name)
+        )
+    typed = ["retoma", "classify", str(folder)]
+    typed += ["--labels", str(labels)] if labels else []
+    typed += ["--name", name] if name else []
+    typed += ["--export", str(export)] if export else []
     wish = Wish(
         folder=folder,
         name=(name or str(folder.resolve()))[-200:],
@@ -91,12 +94,12 @@ def classify(
         detach=detach,
         at_once=at_once,
         reference=context.reference_of(reference),
-        command=shlex.join(words),
+        command=shlex.join(typed),
     )
     try:
         code = asyncio.run(_classify(wish))
     except KeyboardInterrupt:
-        output.talk(f"You left; nothing that is done is lost. To go on: {wish.command}")
+        output.talk("You left; nothing that is done is lost. To go on: {command}", command=wish.command)
         code = INTERRUPTED
     click.get_current_context().exit(code)
 
@@ -159,18 +162,23 @@ async def _take(library: Classification, project: Project, wish: Wish) -> Intake
     from rich.console import Console
     from rich.status import Status
 
-    with Status("Looking at the folder…", console=Console(stderr=True, highlight=False)) as status:
+    with Status(words("Looking at the folder…"), console=Console(stderr=True, highlight=False)) as status:
         intake = await library.add_folder(
             project.id,
             wish.folder,
-            told=lambda seen, of: status.update(f"{seen} of {of} files…"),
+            told=lambda seen, of: status.update(words("{seen} of {of} files…", seen=seen, of=of)),
             entry=acting.entry_of("project", project.id),
         )
-    output.talk(f"{intake.seen} files: {len(intake.added)} new, {len(intake.known)} known.")
+    output.talk(
+        "{seen} files: {new} new, {known} known.",
+        seen=intake.seen,
+        new=len(intake.added),
+        known=len(intake.known),
+    )
     if intake.refused:
-        output.talk(f"{len(intake.refused)} were not taken:")
+        output.talk("{number} were not taken:", number=len(intake.refused))
         for each in intake.refused[:_MOST_TOLD]:
-            output.talk(f"  {each.filename}: {each.why}")
+            output.talk("  {filename}: {why}", filename=each.filename, why=relayed(each.why))
     return intake
 
 
@@ -180,11 +188,16 @@ async def _begin(library: Classification, project: Project) -> Batch:
     )
     if new:
         known = await _known(library, batch)
-        skips = f"; {known} were classified before and are skipped" if known else ""
-        output.talk(f"Execution {batch.id}: {batch.total} documents{skips}.")
-    else:
-        now = await library.execution(batch.id)
-        output.talk(f"Execution {batch.id} goes on: {now.done} of {now.total} are done and are not done again.")
+        skips = Phrase("; {known} were classified before and are skipped", known=known) if known else ""
+        output.talk("Execution {id}: {total} documents{skips}.", id=batch.id, total=batch.total, skips=skips)
+        return batch
+    now = await library.execution(batch.id)
+    output.talk(
+        "Execution {id} goes on: {done} of {total} are done and are not done again.",
+        id=batch.id,
+        done=now.done,
+        total=now.total,
+    )
     return batch
 
 
@@ -206,7 +219,7 @@ async def _known(library: Classification, batch: Batch) -> int:
 
 async def _leave(app: Retoma, batch: Batch) -> int:
     output.say(batch.id)
-    output.talk(f"To watch it: retoma batch watch {batch.id}")
+    output.talk("To watch it: retoma batch watch {id}", id=batch.id)
     if not await _served(app):
         output.talk("No worker serves it yet. Start one: retoma worker --queues classification")
     return 0
@@ -242,7 +255,12 @@ async def _work(library: Classification, batch: Batch, wish: Wish) -> int:
     await asyncio.gather(following, return_exceptions=True)
     working.result()  # if it ended for another reason than being asked, that is raised
     now = await library.execution(batch.id)
-    output.talk(f"Stopped at {now.done} of {now.total}; nothing that is done is lost. To go on: {wish.command}")
+    output.talk(
+        "Stopped at {done} of {total}; nothing that is done is lost. To go on: {command}",
+        done=now.done,
+        total=now.total,
+        command=wish.command,
+    )
     return INTERRUPTED
 
 
@@ -258,7 +276,7 @@ async def _rest(library: Classification, project: Project, batch: Batch, wish: W
         new += [each.id for each in found if each.id not in had]
     if not new:
         return None
-    output.talk(f"{len(new)} documents came later.")
+    output.talk("{number} documents came later.", number=len(new))
     more = await acting.change(
         library.app, "project", project.id, lambda conn: library.start(project.id, documents=new, conn=conn)
     )
@@ -286,12 +304,12 @@ async def _told(library: Classification, batch: Batch, wish: Wish, code: int) ->
     )
     failed = await library.errors(batch.id, limit=1000)
     for each in failed[:_MOST_TOLD]:
-        output.talk(f"  {each.code}: {each.said}")
+        output.talk("  {code}: {said}", code=each.code, said=relayed(each.said or ""))
     if len(failed) > _MOST_TOLD:
-        output.talk(f"  … and {len(failed) - _MOST_TOLD} more: retoma batch errors {batch.id}")
+        output.talk("  … and {number} more: retoma batch errors {id}", number=len(failed) - _MOST_TOLD, id=batch.id)
     now = await library.execution(batch.id)
     if now.skipped:
-        output.talk(f"{now.skipped} were classified before and were skipped.")
+        output.talk("{skipped} were classified before and were skipped.", skipped=now.skipped)
     if wish.export is not None:
         await _export(library, batch.id, wish.export)
     return code
@@ -308,4 +326,4 @@ async def _export(library: Classification, id: BatchId, file: Path) -> None:
         raise ConfigurationError(
             f"{file} cannot be written: {error.strerror}.", next="Name a file in a folder of yours."
         ) from None
-    output.talk(f"Written: {file}")
+    output.talk("Written: {file}", file=file)

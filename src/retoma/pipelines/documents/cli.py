@@ -13,6 +13,7 @@ from uuid import UUID
 import click
 
 from retoma.cli import acting, context, output
+from retoma.cli.language import relayed
 
 if TYPE_CHECKING:
     from retoma.pipelines.documents.library import Documents
@@ -73,7 +74,14 @@ def ingest(files: tuple[Path, ...], reference: str | None, *, wait: bool) -> Non
     refused, failed = _change(reference, None, lambda library: _ingest(library, files, wait=wait), files=len(files))
     if refused or failed:
         taken = len(files) - refused
-        output.talk(f"{taken} of {len(files)} files were taken" + (f", {failed} of them failed." if wait else "."))
+        output.talk(
+            "{taken} of {number} files were taken, {failed} of them failed."
+            if wait
+            else "{taken} of {number} files were taken.",
+            taken=taken,
+            number=len(files),
+            failed=failed,
+        )
     click.get_current_context().exit(SOME_REFUSED if refused or failed else 0)
 
 
@@ -86,10 +94,11 @@ async def _ingest(library: Documents, files: Sequence[Path], *, wait: bool) -> t
         try:
             received = await library.receive(path.name, read_from(path))
         except FileRefused as error:
-            output.talk(f"{path}: {error.code}: {error.message} {error.next}".rstrip())
+            said = f"{relayed(error.message)} {relayed(error.next)}".rstrip()
+            output.talk("{path}: {code}: {said}", path=path, code=error.code, said=said)
             refused += 1
         except OSError as error:
-            output.talk(f"{path}: it cannot be read: {error.strerror}.")
+            output.talk("{path}: it cannot be read: {strerror}.", path=path, strerror=error.strerror)
             refused += 1
         else:
             equal = f"\tequal to {received.duplicate_of}" if received.duplicate_of else ""
@@ -110,9 +119,9 @@ async def _follow(library: Documents, taken: dict[UUID, str]) -> int:
                 output.say(f"{each.document_id}\t{each.status}\t{waiting.pop(each.document_id)}")
                 if each.status == "FAILED":
                     failed += 1
-                    output.talk(f"  {each.error_log}")
+                    output.relay(f"  {each.error_log}")
         for id in gone:
-            output.talk(f"{waiting.pop(id)} was removed.")
+            output.talk("{file} was removed.", file=waiting.pop(id))
         if waiting:
             await _pause(_EVERY)
     return failed
@@ -177,7 +186,7 @@ def show_one(id: UUID, *, as_json: bool) -> None:
     document, *_ = found.values()
     told = output.plain(document)
     counted = {name: len(rows) for name, rows in list(found.items())[2:] if isinstance(rows, list)}
-    output.fields(told | counted)
+    output.fields(told | counted, as_stored=True)
     for field in output.plain(found["fields"]):
         output.say(f"{field['name']}\t{field['value']}\t{field['confidence']:.2f}")
 
@@ -203,8 +212,8 @@ def remove(id: UUID, reference: str | None, *, yes: bool) -> None:
         raise ConfigurationError(
             "A document that is removed is gone for good. Nobody is here to ask.", next="the same with --yes."
         )
-    if not yes:
-        click.confirm(f"Remove document {id} for good?", abort=True, err=True)
+    if not yes and not output.agreed("Remove document {id} for good?", id=id):
+        raise click.Abort
     if not _change(reference, id, lambda library: library.remove(id)):
         raise NotFound(f"There is no document {id}.", next="'retoma documents list' shows those that are there.")
     output.say(f"{id}\tremoved")

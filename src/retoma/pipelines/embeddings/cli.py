@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from retoma.cli import acting, context, output
+from retoma.cli.language import words
 
 if TYPE_CHECKING:
     from retoma.app.retoma import Retoma
@@ -72,7 +73,7 @@ def add(file: str | None, jsonl: str | None, reference: str | None, *, as_json: 
     as soon as they are written down: a worker embeds them.
     """
     if (file is None) == (jsonl is None):
-        raise click.UsageError("Name a FILE with one text, or --jsonl with many, not both.")
+        raise click.UsageError(words("Name a FILE with one text, or --jsonl with many, not both."))
     given = {name: value for name, value in names.items() if value is not None}
     new = list(_lines(jsonl, given)) if jsonl else [_text({**given, "content": _read(file or "-")}, "the command line")]
 
@@ -92,7 +93,9 @@ def add(file: str | None, jsonl: str | None, reference: str | None, *, as_json: 
         return
     output.table(added, _ADDED, nothing="There is no text in it.")
     fresh = sum(each.new for each in added)
-    output.talk(f"{fresh} of {len(added)} are new work; the others are embedded, or on their way.")
+    output.talk(
+        "{fresh} of {texts} are new work; the others are embedded, or on their way.", fresh=fresh, texts=len(added)
+    )
 
 
 def _read(file: str) -> str:

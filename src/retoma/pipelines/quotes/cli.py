@@ -13,6 +13,7 @@ import click
 
 from retoma.cli import acting, context, output
 from retoma.cli.batch_watch import SOME_FAILED, follow
+from retoma.cli.language import relayed, words
 from retoma.cli.root import INTERRUPTED
 from retoma.pipelines.quotes.cli_terms import indices, terms
 
@@ -65,9 +66,9 @@ def run(
 
     The exit code is 0 when all went well, 8 when some items failed or were not taken, and 9 when it stalled.
     """
-    words = ["retoma", "quotes", "run", str(file)]
-    words += ["--name", name] if name else []
-    words += ["--project", project] if project else []
+    typed = ["retoma", "quotes", "run", str(file)]
+    typed += ["--name", name] if name else []
+    typed += ["--project", project] if project else []
     wish = Wish(
         file=file,
         name=(name or file.name)[-200:],
@@ -75,12 +76,12 @@ def run(
         detach=detach,
         at_once=at_once,
         reference=context.reference_of(reference),
-        command=shlex.join(words),
+        command=shlex.join(typed),
     )
     try:
         code = asyncio.run(_run(wish))
     except KeyboardInterrupt:
-        output.talk(f"You left; nothing that is done is lost. To go on: {wish.command}")
+        output.talk("You left; nothing that is done is lost. To go on: {command}", command=wish.command)
         code = INTERRUPTED
     click.get_current_context().exit(code)
 
@@ -124,20 +125,24 @@ async def _begun(library: Quotes, wish: Wish) -> BatchId:
     standing = await library.batch_status(batch)
     problems = await library.items(batch, only_problems=True, limit=10_000)
     if not new:
-        output.talk(f"Batch {batch} goes on: {standing.progress_percentage:g} % is done and is not done again.")
+        output.talk(
+            "Batch {batch} goes on: {percent:g} % is done and is not done again.",
+            batch=batch,
+            percent=standing.progress_percentage,
+        )
         await library.resume_batch(batch, by=acting.person())
     else:
-        output.talk(f"Batch {batch}: {standing.total_items} items.")
+        output.talk("Batch {batch}: {number} items.", batch=batch, number=standing.total_items)
     if problems:
-        output.talk(f"{len(problems)} rows were not taken:")
+        output.talk("{number} rows were not taken:", number=len(problems))
         for each in problems[:_MOST_TOLD]:
-            output.talk(f"  line {each.line}: {each.message}")
+            output.talk("  line {line}: {message}", line=each.line, message=relayed(each.message or ""))
     return batch
 
 
 async def _leave(app: Retoma, batch: BatchId) -> int:
     output.say(batch)
-    output.talk(f"To watch it: retoma batch watch {batch}")
+    output.talk("To watch it: retoma batch watch {id}", id=batch)
     if not await _served(app):
         output.talk("No worker serves it yet. Start one: retoma worker --queues quotes")
     return 0
@@ -169,7 +174,11 @@ async def _work(library: Quotes, batch: BatchId, wish: Wish) -> int:
     await asyncio.gather(following, return_exceptions=True)
     working.result()  # if it ended for another reason than being asked, that is raised
     now = await library.batch_status(batch)
-    output.talk(f"Stopped at {now.progress_percentage:g} %; nothing that is done is lost. To go on: {wish.command}")
+    output.talk(
+        "Stopped at {percent:g} %; nothing that is done is lost. To go on: {command}",
+        percent=now.progress_percentage,
+        command=wish.command,
+    )
     return INTERRUPTED
 
 
@@ -182,9 +191,13 @@ async def _told(library: Quotes, batch: BatchId, code: int) -> int:
     _table(sorted(found, key=lambda each: each.id))
     failed = [each for each in found if each.status == "ERROR"]
     for each in failed[:_MOST_TOLD]:
-        output.talk(f"  {each.codigo_item or each.id}: {(each.error_message or '').partition(chr(10))[0]}")
+        output.talk(
+            "  {item}: {why}",
+            item=each.codigo_item or each.id,
+            why=relayed((each.error_message or "").partition("\n")[0]),
+        )
     if len(failed) > _MOST_TOLD:
-        output.talk(f"  … and {len(failed) - _MOST_TOLD} more: retoma batch errors {batch}")
+        output.talk("  … and {number} more: retoma batch errors {id}", number=len(failed) - _MOST_TOLD, id=batch)
     return code
 
 
@@ -235,7 +248,7 @@ async def _one(library: Quotes, id: int) -> None:
             "source": lambda each: each.provider,
             "where": lambda each: each.domain or each.seller or "",
             "price": lambda each: "" if each.price_value is None else f"{each.price_value:.2f}",
-            "counts": lambda each: "yes" if each.is_accepted else "no",
+            "counts": lambda each: bool(each.is_accepted),
             "reason": lambda each: each.failure_reason or "",
             "title": lambda each: each.title[:60],
         },
@@ -243,9 +256,14 @@ async def _one(library: Quotes, id: int) -> None:
     )
     await _worth(library, id)
     stage = quote.processing_checkpoint or "INIT"
-    output.talk(f"Stage {stage}, {quote.progress_percentage} %, attempt {quote.attempt_number}.")
+    output.talk(
+        "Stage {stage}, {percent} %, attempt {attempt}.",
+        stage=stage,
+        percent=quote.progress_percentage,
+        attempt=quote.attempt_number,
+    )
     if quote.error_message:
-        output.talk(quote.error_message.partition("\n")[0])
+        output.relay(quote.error_message.partition("\n")[0])
 
 
 async def _worth(library: Quotes, id: int) -> None:
@@ -293,9 +311,9 @@ def export(quote: int | None, batch: int | None, to: Path, reference: str | None
     """
     kind: Any = to.suffix.lower().lstrip(".")
     if (quote is None) == (batch is None):
-        raise click.UsageError("Say --quote or --batch.")
+        raise click.UsageError(words("Say --quote or --batch."))
     if kind not in ("pdf", "xlsx", "json"):
-        raise click.UsageError("FILE ends with .pdf, .xlsx or .json.")
+        raise click.UsageError(words("FILE ends with .pdf, .xlsx or .json."))
 
     async def exported(app: Retoma) -> None:
         from retoma.pipelines.quotes.reports import Reports

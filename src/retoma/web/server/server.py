@@ -111,11 +111,11 @@ def url_of(listening: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def pages_of(app: Retoma, listening: socket.socket) -> list[str]:
+def pages_of(app: Retoma, listening: socket.socket, language: str = "en") -> list[str]:
     """A line for each page that *app* has: what it is called there, and where it is."""
     packages.serve(app.extensions)
     shown = [link for each in app.extensions for link in each.links]
-    return [f"{phrase('en', each.word)}: {url_of(listening)}{each.path}" for each in shown]
+    return [f"{phrase(language, each.word)}: {url_of(listening)}{each.path}" for each in shown]
 
 
 async def guard(app: Retoma, listening: socket.socket) -> str:

@@ -7,10 +7,11 @@ import tomllib
 from functools import cache
 from typing import NamedTuple
 
-from retoma.web.packages import files, packages
+from retoma.web.packages import files
+from retoma.web.packages import packages as served
 
 _PLACE = re.compile(r"\{(\w+)\}")
-_STATES = {
+STATES = {
     "queued": "pendente",
     "running": "em andamento",
     "completed": "concluído",
@@ -31,24 +32,26 @@ class Sentence(NamedTuple):
     portuguese: str
 
 
-def in_portuguese(said: str) -> str | None:
-    """What *said* says, in Portuguese; None when nobody has written that down."""
+def in_portuguese(said: str, *, packages: tuple[str, ...] = ()) -> str | None:
+    """What *said* says, in Portuguese; None when nobody has written that down. The sentences are those of *packages*,
+    or else of what is served.
+    """
     bare = said.rstrip(".")
-    for sentence in _sentences(packages()):
+    for sentence in _sentences(packages or served()):
         found = _filled(sentence.fixed, said)
         if found is None and bare != said:
             found = _filled(sentence.fixed, bare)
         if found is not None:
             values = dict(zip(sentence.places, found, strict=True))
             if "why" in values:
-                values["why"] = in_portuguese(values["why"]) or values["why"]
+                values["why"] = in_portuguese(values["why"], packages=packages) or values["why"]
             if "state" in values:
-                values["state"] = _STATES.get(values["state"], values["state"])
+                values["state"] = STATES.get(values["state"], values["state"])
             if "choices" in values:
                 values["choices"] = values["choices"].replace(" or ", " ou ")
             return sentence.portuguese.format(**values)
     place, colon, rest = bare.partition(": ")
-    told = in_portuguese(rest) if colon and place.isprintable() and " " not in place else None
+    told = in_portuguese(rest, packages=packages) if colon and place.isprintable() and " " not in place else None
     return None if told is None else f"{place}: {told}"
 
 

@@ -1,0 +1,129 @@
+"""The language of whoever reads a terminal. The code says everything in English; ``words/cli.toml`` of each package has
+the same in Portuguese, and is read when somebody needs it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from decimal import Decimal
+from enum import Enum
+from functools import cache
+from typing import Self
+
+ENGLISH, PORTUGUESE = "en", "pt"
+
+_OWN = ("retoma.cli", "retoma.demo", "retoma.bench")
+_DECIMALS = str.maketrans(",.", ".,")
+
+
+def language() -> str:
+    """The language to speak, by the rules of gettext: LC_ALL, LC_MESSAGES or LANG says it, and LANGUAGE may prefer
+    others; where no locale is set, or the one of C, it is English.
+    """
+    locale = next((found for name in ("LC_ALL", "LC_MESSAGES", "LANG") if (found := os.environ.get(name))), "C")
+    if locale.partition(".")[0] in {"C", "POSIX"}:
+        return ENGLISH
+    liked = [each.lower()[:2] for each in (*os.environ.get("LANGUAGE", "").split(":"), locale)]
+    return next((each for each in liked if each in (ENGLISH, PORTUGUESE)), ENGLISH)
+
+
+class Phrase(str):  # noqa: SLOT000 - there are few of them, and not for long
+    """A sentence in English that knows its places and what stands in them. Programs take it as the text that it is;
+    ``spoken`` says it in the language of a person.
+    """
+
+    english: str
+    values: Mapping[str, object]
+    said: str | None = None
+    """What it is in the language of the person, when that was found elsewhere."""
+
+    def __new__(cls, english: str, /, **values: object) -> Self:
+        made = super().__new__(cls, english.format(**values) if values else english)
+        made.english, made.values = english, values
+        return made
+
+
+def joined(parts: Iterable[str], between: str = ", ") -> Phrase:
+    """The *parts* in a row, each said in the language of the person."""
+    parts = list(parts)
+    made = Phrase(between.join(parts))
+    made.said = spoken(between).join(map(spoken, parts))
+    return made
+
+
+def words(english: str, /, **values: object) -> str:
+    """The sentence *english* with *values* in its places, in the language of the person."""
+    return spoken(english if isinstance(english, Phrase) and not values else Phrase(english, **values))
+
+
+def spoken(text: str) -> str:
+    """*text* in the language of the person; what is no phrase, or in no catalogue, stays as it is."""
+    if not isinstance(text, Phrase) or language() == ENGLISH:
+        return str(text)
+    if text.said is not None:
+        return text.said
+    found = _catalogue(packages()).get(text.english, text.english)
+    return found.format(**{name: _local(value) for name, value in text.values.items()}) if text.values else found
+
+
+def relayed(text: str) -> str:
+    """What the engine said in English, in the language of the person, as far as the error sentences have it."""
+    if isinstance(text, Phrase) or language() == ENGLISH or text in _catalogue(packages()):
+        return spoken(Phrase(text) if type(text) is str else text)
+    from retoma.web.words.sentences import in_portuguese
+
+    lines = [(line, in_portuguese(line, packages=packages()) if line.strip() else line) for line in text.split("\n")]
+    return "\n".join(line if found is None else found for line, found in lines)
+
+
+@cache
+def packages() -> tuple[str, ...]:
+    """The packages that may have a catalogue: our own, and those of the installed extensions."""
+    from retoma.app.extension import installed
+
+    try:
+        found = [each.package for each in installed() if each.package]
+    except Exception:  # noqa: BLE001 - an extension that cannot be loaded is told of elsewhere, in these words
+        found = []
+    return tuple(dict.fromkeys(("retoma.web", *_OWN, *found)))
+
+
+@cache
+def _catalogue(packages: tuple[str, ...]) -> dict[str, str]:
+    from retoma.web.words.sentences import STATES
+
+    return STATES | {english: said for name in ("sentences", "cli") for english, said in _entries(packages, name)}
+
+
+def _entries(packages: tuple[str, ...], name: str) -> Iterator[tuple[str, str]]:
+    import tomllib
+
+    from retoma.web.packages import files
+
+    for each in files(packages, f"words/{name}.toml"):
+        yield from tomllib.loads(each.read_text(encoding="utf-8")).items()
+
+
+def _local(value: object) -> object:
+    match value:
+        case Phrase():
+            return spoken(value)
+        case Enum():
+            return words(str(value.value))
+        case int() | float() | Decimal() if not isinstance(value, bool):
+            return _Number(value)
+    return value
+
+
+class _Number:
+    """A number as it is written in Portuguese."""
+
+    def __init__(self, value: float | Decimal) -> None:
+        self._value = value
+
+    def __format__(self, how: str) -> str:
+        return format(self._value, how).translate(_DECIMALS)
+
+    def __str__(self) -> str:
+        return format(self, "")
