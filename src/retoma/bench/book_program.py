@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
 from pathlib import Path
@@ -15,6 +16,8 @@ from retoma.providers.factory import providers_from
 
 DIARY = "RETOMA_BENCH_DIARY"
 """The variable that names the file."""
+HALTS = "RETOMA_BENCH_HALTS"
+"""The variable that names chapters, with a comma in between: who begins one of them first stays there until killed."""
 
 
 class Begun(NamedTuple):
@@ -40,7 +43,7 @@ class Diary:
 
     def lines(self) -> list[Begun]:
         """Every chapter that was begun so far."""
-        if not self.file.exists():
+        if not self.file.is_file():
             return []
         parts = [line.split(" ") for line in self.file.read_text(encoding="utf-8").splitlines()]
         return [Begun(number, float(at)) for number, at in parts]
@@ -51,7 +54,11 @@ class NotingEditor(LocalEditor):
 
     async def summarise(self, chapter: Chapter, *, ask: Ask | None, timeout: float) -> Digest:
         """The same summary, with a note before it."""
-        Diary(Path(os.environ.get(DIARY, os.devnull))).add(chapter.number)
+        diary = Diary(Path(os.environ.get(DIARY, os.devnull)))
+        first = all(each.number != chapter.number for each in diary.lines())
+        diary.add(chapter.number)
+        if first and chapter.number in os.environ.get(HALTS, "").split(","):
+            await asyncio.Event().wait()
         return await super().summarise(chapter, ask=ask, timeout=timeout)
 
 

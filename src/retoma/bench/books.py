@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections import Counter
+from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import Any
 
 from retoma import Retoma
 from retoma.bench import book_figures
-from retoma.bench.book_program import DIARY, Begun, Diary
+from retoma.bench.book_program import DIARY, HALTS, Diary
 from retoma.bench.evaluation import labelled
 from retoma.bench.machine import WorkerProcess, worker
 from retoma.bench.pipelines import AT_ONCE, House, house, pieces
@@ -98,45 +98,59 @@ async def words(chapters: int, *, words: int) -> Figures:
 # — resume —
 
 
-async def resumed(chapters: int, *, words: int, rounds: tuple[float, ...] = (0.5, 0.75, 0.98)) -> Figures:
-    """Seconds until a book goes on at its first chapter without a checkpoint: its worker is killed whole, once for each
-    of *rounds*, when so large a share of the chapters is done, and another worker waits with nothing to do.
+async def resumed(chapters: int, *, words: int, shares: Sequence[float] = (0.25, 0.5, 0.98)) -> Figures:
+    """Seconds until a book goes on at its first chapter without a checkpoint: its worker is killed whole when these
+    *shares* of its chapters are done, and each time another worker waits with nothing to do.
     """
+    places = [int(share * chapters) for share in shares]
     async with house() as here:
         diary = Diary(Path(here.environment["RETOMA_HOME"], "diary"))
-        environment = {**here.environment, DIARY: str(diary.file)}
+        halts = ",".join(str(place + 1) for place in places)
+        environment = {**here.environment, DIARY: str(diary.file), HALTS: halts}
         text = book(2, chapters=chapters, words=words)
-        begun, claimed, killed = [], [], []
+        from_claim, from_kill = [], []
         with ExitStack() as stack:
-            working = _started(here, stack, environment)
-            await _present(here.app, 1)
+            working = await _started(here, stack, environment)
             session = (await Books(here.app).summarise("bench.txt", pieces(text.encode()))).session
             job = _job_of(session)
-            for share in rounds:
-                await _at(diary, int(share * chapters) + 1)
-                idle = _started(here, stack, environment)
-                await _present(here.app, 2)
-                lines = diary.lines()
-                at = time.time()
+            for place in places:
+                await _begun(diary, str(place + 1), times=1)
+                idle = await _started(here, stack, environment)
+                killed = time.time()
                 kill_whole(working)
-                first = (await _at(diary, len(lines) + 1, after=at))[-1]
-                claim = (await here.app.fetch(book_figures.claimed_at(job)))[0].timestamp()
-                begun.append(int(first.number) - 1)
-                claimed.append(first.at - claim)
-                killed.append(first.at - at)
+                again = await _begun(diary, str(place + 1), times=2)
+                claimed = (await here.app.fetch(book_figures.claimed_at(job)))[0].timestamp()
+                from_claim.append(round(again - claimed, 3))
+                from_kill.append(round(again - killed, 2))
                 working = idle
             await here.app.jobs.wait(job, timeout=_LONGEST)
         return {
             **await _once(here.app, [session]),
-            "chapters_done_when_killed": begun,
-            "from_claim_seconds": [round(each, 3) for each in claimed],
-            "from_kill_seconds": [round(each, 2) for each in killed],
-            "begun_again": sum(Counter(each.number for each in diary.lines()).values()) - chapters,
+            "done_when_killed": places,
+            "from_claim_seconds": from_claim,
+            "from_kill_seconds": from_kill,
+            "begun": len(diary.lines()),
         }
 
 
-def _started(here: House, stack: ExitStack, environment: dict[str, str]) -> WorkerProcess:
-    return stack.enter_context(worker(here.app.database.url, at_once=AT_ONCE, program=PROGRAM, environment=environment))
+async def _started(here: House, stack: ExitStack, environment: dict[str, str]) -> WorkerProcess:
+    """One more worker, which is ready and has nothing to do."""
+    before = {each.id for each in await here.app.workers.all()}
+    begun = stack.enter_context(
+        worker(here.app.database.url, at_once=AT_ONCE, program=PROGRAM, environment=environment)
+    )
+    async with asyncio.timeout(180):
+        while not {each.id for each in await here.app.workers.all()} - before:
+            await asyncio.sleep(0.05)
+    return begun
+
+
+async def _begun(diary: Diary, number: str, *, times: int) -> float:
+    """When a chapter was begun for the so manieth time, once it was."""
+    async with asyncio.timeout(_LONGEST):
+        while len(found := [each.at for each in diary.lines() if each.number == number]) < times:
+            await asyncio.sleep(0.02)
+    return found[times - 1]
 
 
 def _job_of(session: Session) -> JobId:
@@ -148,16 +162,6 @@ async def _present(app: Retoma, number: int) -> None:
     async with asyncio.timeout(180):
         while len(await app.workers.all()) < number:
             await asyncio.sleep(0.05)
-
-
-async def _at(diary: Diary, lines: int, *, after: float = 0.0) -> list[Begun]:
-    """The chapters that were begun, once there are so many; those before *after* count."""
-    async with asyncio.timeout(_LONGEST):
-        while True:
-            found = diary.lines()
-            if len(found) >= lines and found[-1].at > after:
-                return found
-            await asyncio.sleep(0.02)
 
 
 # — many —

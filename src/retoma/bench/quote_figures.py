@@ -19,12 +19,28 @@ class Told(NamedTuple):
     doubtful: int
 
 
+class Crashed(NamedTuple):
+    """Quotes whose process died under them."""
+
+    crashes: int
+    alone: int
+    """Those that were there twice, and went on alone."""
+
+
 def _row(*columns: object) -> tuple[object, ...]:
     return columns
 
 
 def unended(batch_id: BatchId) -> Query[int]:
     return Query(SQL["unended"], int, {"batch_id": batch_id})
+
+
+def holders(batch_id: BatchId) -> Query[int]:
+    return Query(SQL["holders"], int, {"batch_id": batch_id})
+
+
+def crashed(batch_id: BatchId) -> Query[Crashed]:
+    return Query(SQL["crashed"], Crashed, {"batch_id": batch_id})
 
 
 def seconds(batch_id: BatchId, since: datetime) -> Query[float]:

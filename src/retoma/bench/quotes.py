@@ -31,7 +31,6 @@ from retoma.pipelines.quotes.extension import QUOTES
 from retoma.pipelines.quotes.library import Quotes
 from retoma.pipelines.quotes.lists import ItemList, ListedItem
 from retoma.pipelines.quotes.pipeline import QUEUE
-from retoma.store import workers
 
 Figures = dict[str, Any]
 
@@ -39,7 +38,8 @@ PROGRAM = "retoma.bench.quote_market:app"
 WORKERS, AT_ONCE = 5, 20
 _POISONED = 100
 """One item in so many is poison."""
-_KILL_EVERY = 10.0
+_KILL_EVERY = 20.0
+"""Seconds between two kills, in the mean."""
 _WHOLE = 4
 """One kill in so many takes a worker whole; the others take an executor."""
 _LONGEST = 7200.0
@@ -113,25 +113,24 @@ class Fleet:
             while len(await here.workers.all()) < WORKERS:
                 await asyncio.sleep(0.1)
 
-    async def suffer(self, here: Retoma, chance: Random) -> None:
-        """Kill one now and then, until this is called off."""
+    async def suffer(self, here: Retoma, id: BatchId, chance: Random) -> None:
+        """Kill one now and then: whoever holds a quote, by chance. At the end, when there is not work for all, nobody
+        is killed: what is left by then has been in the hands of the dead before.
+        """
         while True:
             await asyncio.sleep(chance.uniform(0.5, 1.5) * _KILL_EVERY)
+            if (await here.fetch(quote_figures.unended(id)))[0] < WORKERS * AT_ONCE:
+                return
             if chance.randrange(_WHOLE) == 0:
                 place = chance.randrange(len(self.running))
                 kill_whole(self.running[place])
                 self.running[place] = self.start()
                 self.whole += 1
                 continue
-            alive = [each.pid for each in await here.fetch(workers.all()) if _exists(each.pid)]
-            if alive:
+            if holders := await here.fetch(quote_figures.holders(id)):
                 with contextlib.suppress(ProcessLookupError):
-                    os.kill(chance.choice(alive), signal.SIGKILL)
+                    os.kill(chance.choice(holders), signal.SIGKILL)
                     self.executors += 1
-
-
-def _exists(pid: int) -> bool:
-    return Path(f"/proc/{pid}").exists()
 
 
 def items_of(number: int) -> ItemList:
@@ -189,7 +188,7 @@ async def _ended(quotes: Quotes, fleet: Fleet, id: BatchId, chance: Random) -> t
         before = server_cpu(connection.info.backend_pid)
         since = (await quotes.app.fetch(figures.clock()))[0]
         await quotes.app.queues.resume(QUEUE)
-        killing = asyncio.create_task(fleet.suffer(quotes.app, chance))
+        killing = asyncio.create_task(fleet.suffer(quotes.app, id, chance))
         try:
             async with asyncio.timeout(_LONGEST):
                 while (await quotes.app.fetch(quote_figures.unended(id)))[0]:
@@ -207,6 +206,7 @@ async def _found(quotes: Quotes, id: BatchId, since: datetime, bill: Bill) -> Fi
     """How the quotes ended, what they cost, and how long it took."""
     standing = await quotes.batch_status(id)
     failed = await quotes.app.fetch(quote_figures.failed(id))
+    (crashed,) = await quotes.app.fetch(quote_figures.crashed(id))
     seconds = (await quotes.app.fetch(quote_figures.seconds(id, since)))[0]
     sum_up = reckoned(bill.lines(), await quotes.app.fetch(quote_figures.ledger(id)))
     ideal = sum_up.seconds / (WORKERS * AT_ONCE)
@@ -214,6 +214,8 @@ async def _found(quotes: Quotes, id: BatchId, since: datetime, bill: Bill) -> Fi
         "status": standing.status_distribution,
         "stuck": standing.total_items - standing.completed_items - standing.failed_items,
         "failed_without_poison": sum(1 for each in failed if POISON not in each),
+        "crashes_of_quotes": crashed.crashes,
+        "ran_alone": crashed.alone,
         "breaches": len(await quotes.app.system.verify()),
         "paid_calls": sum_up.paid,
         "one_pass": sum_up.one_pass,

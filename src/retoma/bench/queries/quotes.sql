@@ -6,6 +6,20 @@ select count(*) as quotes
   from retoma.jobs as job
  where job.batch_id = %(batch_id)s::bigint and job.state in ('queued', 'running');
 
+-- name: holders
+-- The processes that hold quotes of a batch, each as often as it holds one.
+select worker.pid
+  from retoma.jobs as job
+  join retoma.workers as worker on worker.id = job.worker_id
+ where job.batch_id = %(batch_id)s::bigint and job.state = 'running' and worker.stopped_at is null;
+
+-- name: crashed
+-- How often a quote of a batch was in the hands of a process that died, and how many were there twice.
+select coalesce(sum(job.crashes), 0)::integer as crashes,
+       count(*) filter (where job.crashes >= 2)::integer as alone
+  from retoma.jobs as job
+ where job.batch_id = %(batch_id)s::bigint;
+
 -- name: seconds
 -- How long after a moment the last quote of a batch ended.
 select coalesce(extract(epoch from max(job.finished_at) - %(since)s::timestamptz), 0)::float8 as seconds
