@@ -98,9 +98,10 @@ async def words(chapters: int, *, words: int) -> Figures:
 # — resume —
 
 
-async def resumed(chapters: int, *, words: int, shares: Sequence[float] = (0.25, 0.5, 0.98)) -> Figures:
+async def resumed(chapters: int, *, words: int, shares: Sequence[float] = (0.5, 0.98)) -> Figures:
     """Seconds until a book goes on at its first chapter without a checkpoint: its worker is killed whole when these
-    *shares* of its chapters are done, and each time another worker waits with nothing to do.
+    *shares* of its chapters are done, and each time another worker waits with nothing to do. The second time it runs
+    alone, in an executor that is started for it; a third would be its quarantine.
     """
     places = [int(share * chapters) for share in shares]
     async with house() as here:
