@@ -38,8 +38,8 @@ PROGRAM = "retoma.bench.quote_market:app"
 WORKERS, AT_ONCE = 5, 20
 _POISONED = 100
 """One item in so many is poison."""
-_KILL_EVERY = 20.0
-"""Seconds between two kills, in the mean."""
+_KILL_EVERY = 100
+"""Quotes between two kills, in the mean: by what was done and not by the clock, so that a slow machine has no more."""
 _WHOLE = 4
 """One kill in so many takes a worker whole; the others take an executor."""
 _LONGEST = 7200.0
@@ -117,10 +117,13 @@ class Fleet:
         """Kill one now and then: whoever holds a quote, by chance. At the end, when there is not work for all, nobody
         is killed: what is left by then has been in the hands of the dead before.
         """
+        left = (await here.fetch(quote_figures.unended(id)))[0]
         while True:
-            await asyncio.sleep(chance.uniform(0.5, 1.5) * _KILL_EVERY)
-            if (await here.fetch(quote_figures.unended(id)))[0] < WORKERS * AT_ONCE:
+            left -= chance.randrange(_KILL_EVERY // 2, 3 * _KILL_EVERY // 2)
+            if left < WORKERS * AT_ONCE:
                 return
+            while (await here.fetch(quote_figures.unended(id)))[0] > left:
+                await asyncio.sleep(0.5)
             if chance.randrange(_WHOLE) == 0:
                 place = chance.randrange(len(self.running))
                 kill_whole(self.running[place])
