@@ -135,27 +135,6 @@ async def test_a_job_that_must_run_alone_holds_nobody_up(fleet: Fleet, oracle: O
     await until(lambda: len(member.executors()) == 1, what="the one apart ends when there is nothing for it")
 
 
-async def test_jobs_that_must_run_alone_do_so_side_by_side_each_in_an_executor_of_its_own(
-    fleet: Fleet, oracle: Oracle, app: Retoma
-) -> None:
-    member = fleet.start("ana", at_once=4)
-    orders = [600.0] * 3
-    suspects = [each.id for each in await app.enqueue_many(crash_app.nap, orders, timeout=1200, attempts=9)]
-    for death in (1, 2):
-        await until(
-            lambda death=death: all(oracle.begun(job, "slow") == death for job in suspects),  # type: ignore[misc]
-            what="they are in their slow step",
-        )
-        member.send(signal.SIGKILL, executors=True, supervisor=False)
-
-    await until(lambda: all(oracle.begun(job, "slow") == 3 for job in suspects), what="all run again, though none ends")
-
-    assert len({oracle.marks("began", job=job)[-1].pid for job in suspects}) == 3
-    for job in suspects:
-        await app.jobs.cancel(job)
-    await until(lambda: len(member.executors()) == 1, what="those apart end when there is nothing for them")
-
-
 async def test_a_killed_supervisor_takes_its_executor_along_and_another_worker_goes_on(
     fleet: Fleet, oracle: Oracle, app: Retoma, figure: Figure
 ) -> None:

@@ -486,12 +486,6 @@ class TestSuspects:
         db.claim(db.hello(), suspects=True)
         assert self.look(db) == []
 
-    def test_as_many_are_seen_as_are_asked_for(self, db: Hand) -> None:
-        for _ in range(3):
-            self.suspects(db)
-
-        assert [len(db.ask(jobs.suspects([QUEUE], [PIPELINE], limit=most))) for most in (1, 2, 9)] == [1, 2, 3]
-
     def test_it_is_seen_in_its_lane_and_not_where_others_are_next(self, db: Hand) -> None:
         db.enqueue(2)
         db.lanes("tenant", "other")

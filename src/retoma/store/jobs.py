@@ -136,8 +136,8 @@ def follow(worker_id: int, *, limit: int, token: UUID, turns: Turns) -> Query[Cl
     return Query(SQL["follow"], Claim, params)
 
 
-def suspects(queues: Sequence[str], pipelines: Sequence[str], *, limit: int = 1) -> Query[str]:
-    return Query(SQL["suspects"], str, {"queues": list(queues), "pipelines": list(pipelines), "limit": limit})
+def suspects(queues: Sequence[str], pipelines: Sequence[str]) -> Query[str]:
+    return Query(SQL["suspects"], str, {"queues": list(queues), "pipelines": list(pipelines)})
 
 
 def adopt(worker_id: int, token: UUID) -> Query[Claim]:

@@ -75,7 +75,6 @@ class Process:
     ) -> None:
         """Raises OSError when this machine has no room for another process now."""
         self.worker_id = worker_id
-        self.apart = apart
         self.board = StatusBoard.new(at_once)
         self.gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._status = 0

@@ -50,7 +50,6 @@ T = TypeVar("T")
 
 _LOOK = 0.25
 _LONGEST_PAUSE = 30.0
-_ALONE = 4  # jobs that must run alone, side by side in one worker: each costs a process
 _LONGEST_BEAT = 5.0  # seconds for the statement of a heartbeat
 _SHORTEST_BEAT = LOCK_SECONDS + 0.5  # more than an upgrade of the tables makes anybody wait
 _IDLE = 5.0  # seconds after which a connection for rounds is closed
@@ -194,28 +193,12 @@ class Worker:
                 await self._rest(pause)
 
     async def _keep_apart(self) -> None:
-        """Jobs that must run alone have executors of their own, one each, while there are any: nobody waits behind
-        them, and they hardly wait for each other.
-        """
-        most = min(_ALONE, self._processes * self._at_once)
-        look = jobs.suspects(self._queues, self._pipelines, limit=most)
-        lives: set[asyncio.Task[bool]] = set()
-        try:
-            while not self._stopping:
-                found = await self._persist(
-                    "looking for suspects", look, on=self._heart, until=lambda: self._stopping > 0
-                )
-                busy = sum(1 for child in self._children.values() if child.apart and child.board.notes())
-                wanted = len(found) - (len(lives) - busy)  # those that hold none yet will take some of these
-                for _ in range(min(wanted, most - len(lives))):
-                    lives.add(asyncio.create_task(self._one_life(apart=True)))
-                await self._rest(self._settings.sweep_seconds)
-                for ended in [each for each in lives if each.done()]:
-                    lives.remove(ended)
-                    ended.result()
-            await asyncio.gather(*lives)
-        finally:
-            await cancel_and_wait(*lives)
+        """Jobs that must run alone have an executor of their own, while there are any: nobody waits behind them."""
+        look = jobs.suspects(self._queues, self._pipelines)
+        while not self._stopping:
+            if await self._persist("looking for suspects", look, on=self._heart, until=lambda: self._stopping > 0):
+                await self._one_life(apart=True)
+            await self._rest(self._settings.sweep_seconds)
 
     async def _rest(self, seconds: float) -> None:
         try:

@@ -27,10 +27,10 @@ select coalesce(extract(epoch from max(job.finished_at) - %(since)s::timestamptz
  where job.batch_id = %(batch_id)s::bigint;
 
 -- name: failed
--- The items of a batch that came to no good end. A quote may be done whose job failed: its executor died in between.
-select quote.input_text as item
-  from quotes.quote_requests as quote
- where quote.batch_job_id = %(batch_id)s::bigint and quote.status <> 'DONE';
+-- The items of a batch that came to no good end.
+select job.input ->> 'text' as item
+  from retoma.jobs as job
+ where job.batch_id = %(batch_id)s::bigint and job.state <> 'completed';
 
 -- name: ledger
 -- For each item the calls that were answered, and those of which nobody knows whether they were paid.

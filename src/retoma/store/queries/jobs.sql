@@ -275,7 +275,7 @@ select claimed.id, claimed.batch_id, claimed.queue, claimed.lane_id, claimed.pip
  order by claimed.place;
 
 -- name: suspects
--- Those that must run alone in these queues, are next in their line and have a place to run; so many at most.
+-- Whether, in these queues, one that must run alone is next in its line and has a place to run.
 select job.queue
   from retoma.jobs as job
   left join retoma.lanes as lane on lane.id = job.lane_id
@@ -293,7 +293,7 @@ select job.queue
                     where slot.lane_id = lane.id and slot.place <= lane.at_once and slot.job_id is null))
    and not
 -- include: ahead
- limit %(limit)s::integer;
+ limit 1;
 
 -- name: adopt
 -- After a lost acknowledgement: what the claim with this token did take.
