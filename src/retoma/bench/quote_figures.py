@@ -63,8 +63,8 @@ def silent() -> Query[tuple[object, ...]]:
     return Query(SQL["silent"], _row)
 
 
-def many(quotes: int) -> Query[tuple[object, ...]]:
-    return Query(SQL["many"], _row, {"quotes": quotes})
+def many(first: int, last: int) -> Query[tuple[object, ...]]:
+    return Query(SQL["many"], _row, {"first": first, "last": last})
 
 
 def tidy() -> Query[tuple[object, ...]]:

@@ -362,7 +362,7 @@ class TestAmongMany:
         for query in (
             quote_figures.project(),
             quote_figures.silent(),
-            quote_figures.many(40_000),
+            quote_figures.many(1, 40_000),
             quote_figures.tidy(),
         ):
             psql.execute(query.sql, query.params)

@@ -27,10 +27,10 @@ select coalesce(extract(epoch from max(job.finished_at) - %(since)s::timestamptz
  where job.batch_id = %(batch_id)s::bigint;
 
 -- name: failed
--- The items of a batch that came to no good end.
-select job.input ->> 'text' as item
-  from retoma.jobs as job
- where job.batch_id = %(batch_id)s::bigint and job.state <> 'completed';
+-- The items of a batch that came to no good end. A quote may be done whose job failed: its executor died in between.
+select quote.input_text as item
+  from quotes.quote_requests as quote
+ where quote.batch_job_id = %(batch_id)s::bigint and quote.status <> 'DONE';
 
 -- name: ledger
 -- For each item the calls that were answered, and those of which nobody knows whether they were paid.
@@ -67,7 +67,7 @@ with job as (
                 then (select min(worker.id) + case when number %% 5000 = 0 then 1 else 0 end
                         from retoma.workers as worker) end,
            now() - interval '1 hour', case when number %% 1000 > 0 then now() - number * interval '1 second' end
-      from generate_series(1, %(quotes)s::integer) as number
+      from generate_series(%(first)s::integer, %(last)s::integer) as number
     returning id, state
 )
 insert into quotes.quote_requests (job_id, project_id, config_version_id, status, input_text, current_step,
