@@ -18,12 +18,18 @@ from retoma.cli.language import words
     metavar="JOBS",
     help="How many jobs wait behind those of noop_jobs_deep, instead of a million; ten million take 3 GB.",
 )
-def bench(names: tuple[str, ...], *, quick: bool, waiting: int | None) -> None:
+@click.option(
+    "--quotes",
+    type=click.IntRange(1, 10_000),
+    metavar="NUMBER",
+    help="How many quotes quotes_through_kills makes, instead of ten thousand.",
+)
+def bench(names: tuple[str, ...], *, quick: bool, waiting: int | None, quotes: int | None) -> None:
     """Measure queue, calls and the ready pipelines on this machine, and print the figures as JSON.
 
-    Name FIGUREs to measure only these; soak, half an hour of steady load, and
-    lists_of_ten_million run only when they are named. Works in a
-    database of its own on the server that is set.
+    Name FIGUREs to measure only these; soak, half an hour of steady load,
+    lists_of_ten_million and quotes_through_kills run only when they are
+    named. Works in a database of its own on the server that is set.
     """
     from retoma.bench.plan import main, plan
 
@@ -32,4 +38,4 @@ def bench(names: tuple[str, ...], *, quick: bool, waiting: int | None) -> None:
         raise click.UsageError(
             words("There is no figure {unknown!r}; there are {names}.", unknown=unknown[0], names=", ".join(known))
         )
-    main(only=names, quick=quick, waiting=waiting)
+    main(only=names, quick=quick, waiting=waiting, quotes=quotes)

@@ -17,14 +17,19 @@ from typing import Any
 import psycopg
 
 from retoma import Settings
+from retoma.app.extension import branches_of
 from retoma.bench import (
     asking,
     batches,
+    books,
     crowds,
     figures,
     limit,
     local,
     pipelines,
+    quote_desk,
+    quote_pages,
+    quotes,
     searching,
     soak,
     streams,
@@ -33,13 +38,14 @@ from retoma.bench import (
 )
 from retoma.bench.machine import WorkerProcess, server_cpu, worker
 from retoma.bench.program import STEPS, app, clock, nap, noop, steps
+from retoma.pipelines import ALL
 from retoma.postgres import migrate
 from retoma.postgres.prepare import reach
 from retoma.store import workers
 
 Figures = dict[str, Any]
 
-_ONLY_WHEN_NAMED = frozenset({"soak", "lists_of_ten_million"})  # they take long, or much room
+_ONLY_WHEN_NAMED = frozenset({"soak", "lists_of_ten_million", "quotes_through_kills"})  # they take long, or much room
 _RESTING = 0.1  # processor seconds in one second, at most, of a worker that has started and has nothing to do
 
 
@@ -183,8 +189,10 @@ async def heartbeat(jobs: int) -> Figures:
 
 
 def _clear() -> None:
-    migrate.downgrade(app.database.url, app.settings, to="base")
-    migrate.upgrade(app.database.url, app.settings)
+    branches = branches_of(ALL)
+    for branch in reversed(branches):
+        migrate.downgrade(app.database.url, app.settings, to="base", branch=branch)
+    migrate.upgrade(app.database.url, app.settings, branches=branches)
 
 
 def _kill(pid: int) -> None:
@@ -206,9 +214,18 @@ async def _quiet() -> None:
         await connection.execute("checkpoint")
 
 
-def plan(*, quick: bool, waiting: int | None = None) -> dict[str, Callable[[], Awaitable[Figures]]]:
-    """The measurements, in order; *quick* is a tenth of the work. *waiting* jobs lie behind those of the deep queue."""
+Plan = dict[str, Callable[[], Awaitable[Figures]]]
+
+
+def plan(*, quick: bool, waiting: int | None = None, number: int | None = None) -> Plan:
+    """The measurements, in order; *quick* is a tenth of the work. *waiting* jobs lie behind those of the deep queue,
+    and so many quotes go through kills as *number* says.
+    """
     part = 10 if quick else 1
+    return {**_of_the_engine(part, quick=quick, waiting=waiting), **_of_the_products(part, number)}
+
+
+def _of_the_engine(part: int, *, quick: bool, waiting: int | None) -> Plan:
     deep = 1_000_000 // part
     return {
         "limit_noop_jobs": lambda: limit.noop_jobs(20_000 // part),
@@ -241,6 +258,11 @@ def plan(*, quick: bool, waiting: int | None = None) -> dict[str, Callable[[], A
         "permits": lambda: asking.permits(20_000 // part),
         "ask": lambda: asking.asked(1_000 // part, at_once=1),
         "ask_many_at_once": lambda: asking.asked(5_000 // part, at_once=50),
+    }
+
+
+def _of_the_products(part: int, number: int | None) -> Plan:
+    return {
         "extraction": lambda: local.extraction(200 // part),
         "embedding": lambda: local.embedding(10 // part),
         "classification": lambda: local.classification(10 // part),
@@ -255,16 +277,22 @@ def plan(*, quick: bool, waiting: int | None = None) -> dict[str, Callable[[], A
         "classified_documents": lambda: pipelines.classified(200 // part),
         "search": lambda: searching.by_index(100_000 // part, asked=200 // part),
         "search_one_by_one": lambda: searching.one_by_one(10_000 // part, asked=50 // part),
+        "quotes_through_kills": lambda: quotes.through_kills(10_000 // part if number is None else number),
+        "quote_statistics": lambda: quote_desk.statistics_among(1_000_000 // part, _act, asked=200),
+        "pages_parsed": lambda: quote_pages.pages_parsed(20 // part, pictures=20 // part),
+        "book_words": lambda: books.words(100 // part, words=1_500),
+        "book_resume": lambda: books.resumed(100, words=1_500 // part),
+        "books_at_once": lambda: books.at_once(100 // part, chapters=10, words=500),
     }
 
 
-async def measure(names: list[str], *, quick: bool, waiting: int | None) -> Figures:
+async def measure(names: list[str], *, quick: bool, waiting: int | None = None, number: int | None = None) -> Figures:
     """Run the measurements called *names* (all, when none are) in a database that is emptied for each."""
     found: Figures = {"retoma": version("retoma"), "python": platform.python_version()}
     async with app:
         async with app.database.connection() as connection:
             found["postgresql"] = connection.info.server_version
-        for name, measurement in plan(quick=quick, waiting=waiting).items():
+        for name, measurement in plan(quick=quick, waiting=waiting, number=number).items():
             if name not in names if names else name in _ONLY_WHEN_NAMED:
                 continue
             await asyncio.to_thread(_clear)
@@ -276,7 +304,9 @@ async def measure(names: list[str], *, quick: bool, waiting: int | None) -> Figu
     return found
 
 
-def main(*, only: tuple[str, ...] = (), quick: bool = False, waiting: int | None = None) -> None:
+def main(
+    *, only: tuple[str, ...] = (), quick: bool = False, waiting: int | None = None, quotes: int | None = None
+) -> None:
     """Measure in a database of our own, and print JSON on standard output."""
     settings = Settings.load()
     url, server = reach(settings)
@@ -287,9 +317,9 @@ def main(*, only: tuple[str, ...] = (), quick: bool = False, waiting: int | None
         with psycopg.connect(url, autocommit=True) as connection:
             connection.execute("drop database if exists retoma_bench with (force)")
             connection.execute("create database retoma_bench")
-        migrate.upgrade(name, settings)
+        migrate.upgrade(name, settings, branches=branches_of(ALL))
         app.registry.settings = settings.model_copy(update={"database_url": name})
-        found = asyncio.run(measure(list(only), quick=quick, waiting=waiting))
+        found = asyncio.run(measure(list(only), quick=quick, waiting=waiting, number=quotes))
         with psycopg.connect(url, autocommit=True) as connection:
             connection.execute("drop database if exists retoma_bench with (force)")
     finally:

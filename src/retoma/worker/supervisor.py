@@ -180,12 +180,16 @@ class Worker:
             await cancel_and_wait(*loops, *places)
 
     async def _keep_one(self) -> None:
-        """Keep one executor running. The pause before a restart grows while the executor dies soon after its start."""
+        """Keep one executor running. The pause before a restart grows while executors die soon after their start and
+        have completed no job: one that has completed some is replaced at once, because a single job killed it, and
+        that job is quarantined.
+        """
         pause = 0.0
         while not self._stopping:
             began = time.monotonic()
-            await self._one_life()
-            pause = 0.0 if time.monotonic() - began > _LONGEST_PAUSE else min(_LONGEST_PAUSE, 2 * pause + 0.1)
+            useful = await self._one_life()
+            long = time.monotonic() - began > _LONGEST_PAUSE
+            pause = 0.0 if useful or long else min(_LONGEST_PAUSE, 2 * pause + 0.1)
             if pause > 0.1:  # noqa: PLR2004 - the first restart has no pause
                 await self._rest(pause)
 
@@ -206,7 +210,8 @@ class Worker:
         except TimeoutError:
             pass
 
-    async def _one_life(self, *, apart: bool = False) -> None:
+    async def _one_life(self, *, apart: bool = False) -> bool:
+        """Start an executor and look after it until it is gone; whether it has completed a job."""
         at_once = 1 if apart else self._at_once
         hello = workers.hello(
             label=self._label,
@@ -221,7 +226,7 @@ class Worker:
             where=own_identity(),
         )
         if not (made := await self._persist("starting", hello, on=self._heart, until=lambda: self._stopping > 0)):
-            return
+            return False
         worker_id = made[0]
         try:
             child = Process(
@@ -238,7 +243,7 @@ class Worker:
             emit(ExecutorUnstarted(worker=worker_id, error=str(error)))
             nobody = jobs.bury(worker_id, [], reason="could not be started", error=str(error))
             await self._persist("handing back", nobody, on=self._rounds, until=lambda: self._stopping > 0)
-            return
+            return False
         child.board.beat = time.monotonic()
         self._children[worker_id] = child
         emit(ExecutorStarted(worker=worker_id, pid=child.pid))
@@ -247,6 +252,7 @@ class Worker:
         try:
             await self._beat_for(child)
             await child.gone
+            return child.board.totals().completed > 0
         except asyncio.CancelledError:
             child.kill("the supervisor stopped")
             raise

@@ -9,10 +9,12 @@ import psycopg
 import pytest
 from psycopg import sql
 
+from retoma.bench import quote_figures
 from retoma.pipelines.quotes import requests
 from retoma.pipelines.quotes.model import Figures, RecoveredQuote, Share
 from retoma.pipelines.quotes.requests import NewQuote
 from retoma.postgres.database import Database
+from retoma.store.query import Query
 
 ENDED = ("DONE", "AWAITING_REVIEW", "ERROR", "CANCELLED")
 FOUND = Figures(mean=Decimal("15.00"), lowest=Decimal("10.00"), highest=Decimal("20.00"), spread=Decimal("66.67"))
@@ -350,6 +352,42 @@ class TestStats:
 
         assert (stats.total_processing, stats.stuck_count, stats.by_checkpoint) == (0, 0, {})
         assert stats.avg_processing_time_seconds is None
+
+
+class TestAmongMany:
+    """The desk looks at what is in processing, and not at what ended long ago."""
+
+    @pytest.fixture
+    def many(self, psql: psycopg.Connection) -> psycopg.Connection:
+        for query in (
+            quote_figures.project(),
+            quote_figures.silent(),
+            quote_figures.many(1, 40_000),
+            quote_figures.tidy(),
+        ):
+            psql.execute(query.sql, query.params)
+        return psql
+
+    @pytest.mark.parametrize("query", [requests.stats(), requests.stuck()], ids=["stats", "stuck"])
+    def test_it_reads_few_pages_and_scans_no_table(self, many: psycopg.Connection, query: Query[Any]) -> None:
+        (plan,) = many.execute(f"explain (analyze, buffers, format json) {query.sql}", query.params).fetchone() or ()
+
+        whole = plan[0]["Plan"]
+        assert whole["Shared Hit Blocks"] + whole["Shared Read Blocks"] < 400
+        assert not {"quote_requests", "jobs"} & set(scanned(whole))
+
+    def test_the_figures_are_those_of_the_rows(self, many: psycopg.Connection) -> None:
+        (row,) = many.execute(requests.stats().sql, requests.stats().params).fetchall()
+        stuck = many.execute(requests.stuck().sql, requests.stuck().params).fetchall()
+
+        assert row[:2] == (40, 8)
+        assert len(stuck) == 8
+
+
+def scanned(node: dict[str, Any]) -> list[str]:
+    """The tables that are read from one end to the other."""
+    own = [node["Relation Name"]] if node["Node Type"] == "Seq Scan" else []
+    return [*own, *(name for each in node.get("Plans", []) for name in scanned(each))]
 
 
 class TestDistribution:

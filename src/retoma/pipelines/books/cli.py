@@ -167,7 +167,7 @@ def show_one(session: str, chapter: str | None, reference: str | None, *, as_jso
     if as_json:
         output.print_json({"session": found, "chapters": standing})
         return
-    doubts = " ".join(all_said(of_values(json.loads(found.doubts)), language()))
+    doubts = " ".join(all_said(of_values(json.loads(found.doubts)), language() if output.in_terminal() else "en"))
     output.fields(output.plain(found) | {"doubts": doubts}, as_stored=True)
     output.table(standing, _CHAPTER, nothing="Its chapters are not known yet.")
 

@@ -9,6 +9,7 @@ import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from itertools import accumulate
 from pathlib import Path
 
 import pytest
@@ -268,6 +269,23 @@ async def test_without_a_browser_the_evidence_says_so() -> None:
 async def test_a_browser_that_does_not_start_is_told() -> None:
     with pytest.raises(screenshots.NoScreenshot, match="does not start"):
         await screenshots.take(PAGE, browser=Path("/nowhere/chromium"))
+
+
+async def test_however_many_pages_want_a_picture_only_a_few_browsers_run_at_once(tmp_path: Path) -> None:
+    """The browser is a script that says when it comes and goes; the most that were there are counted from that."""
+    said = tmp_path / "said"
+    browser = tmp_path / "chromium"
+    browser.write_text(
+        f'#!/bin/sh\necho + >> {said}\nfor each; do case "$each" in --screenshot=*) echo png > "${{each#*=}}";; esac;'
+        f" done\nsleep 0.1\necho - >> {said}\n"
+    )
+    browser.chmod(0o755)
+
+    pictures = await asyncio.gather(*(screenshots.take(PAGE, browser=browser, timeout=60) for _ in range(8)))
+
+    running = list(accumulate(1 if line == "+" else -1 for line in said.read_text().split()))
+    assert len(pictures) == 8
+    assert max(running) <= screenshots.AT_ONCE
 
 
 @pytest.mark.timeout(120)

@@ -13,17 +13,22 @@ import shutil
 import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
+from weakref import WeakKeyDictionary
 
 from retoma.system import tempfiles
 
 WIDTH = 1280
 HEIGHT = 1400
 """The upper part of a page, in points."""
+AT_ONCE = 2
+"""Browsers of one process at the same time. Each takes a core and a hundred megabytes; the others wait."""
 NO_BROWSER = "There is no Chromium on this machine."
 _NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 _PAGE = "http://evidence.invalid/"
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action 'none'; base-uri 'none'; sandbox"
 _LONGEST_HEAD = 16_384
+
+_places: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
 
 
 class NoScreenshot(Exception):
@@ -37,9 +42,15 @@ def find_browser() -> Path | None:
 
 
 async def take(html: bytes, *, browser: Path | None, timeout: float = 30.0) -> bytes:
-    """A PNG of the upper part of *html*."""
+    """A PNG of the upper part of *html*. Waiting for a place is not part of *timeout*."""
     if browser is None:
         raise NoScreenshot(NO_BROWSER)
+    places = _places.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(AT_ONCE))
+    async with places:
+        return await _taken(html, browser, timeout)
+
+
+async def _taken(html: bytes, browser: Path, timeout: float) -> bytes:
     with tempfiles.folder() as folder:
         picture = folder / "page.png"
         async with _proxy(html) as port:
