@@ -87,11 +87,13 @@ def _start_worker(orders: dict[str, Any], said: IO[bytes]) -> subprocess.Popen[b
 
 async def _statements_end(app: Retoma) -> None:
     """Wait for the statements that run now: the server ends those of a killed client too, and may commit them."""
-    running = set(await app.fetch(ageing.statements()))
+    begun = await app.fetch(ageing.statements())
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(_LONGEST_STATEMENT):
-            while running := running & set(await app.fetch(ageing.statements())):
+            while begun:
                 await asyncio.sleep(_LOOK)
+                now = await app.fetch(ageing.statements())
+                begun = [each for each in begun if each in now]
 
 
 def _still_hope(worker: subprocess.Popen[bytes], tally: ageing.Tally, said: IO[bytes]) -> None:
