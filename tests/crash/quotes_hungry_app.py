@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from crash_app import FILE
@@ -35,7 +36,4 @@ class Hungry(Pages):
         return await super().read(url, timeout=timeout)
 
 
-MARKET = a_market(BILL)
-MARKET.pages = Hungry(BILL)
-
-app = Retoma(extensions=[QUOTES], providers={Market: MARKET})
+app = Retoma(extensions=[QUOTES], providers={Market: replace(a_market(BILL), pages=Hungry(BILL))})

@@ -18,6 +18,9 @@ READABLE = "Contrato de locação de imóvel entre as partes, por trinta meses. 
 BOOKS = ("/api/v1/books", "/api/summarize")
 ITEMS = ("/api/quotes", "/api/batch-quotes/text")
 CONDITION = ("conservation", "years_used", "years_left", "book_value")
+PICTURE = base64.b64decode(
+    b"iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg=="
+)
 VISIBLE = re.compile(r"[\x21-\x7e]{1,255}")
 
 
@@ -66,6 +69,8 @@ def items_of(path: str, body: dict[str, Any], *, form: bool) -> dict[str, Any]:
     """Every field of a form is text, of which the description says no more; an item of a list must be short."""
     if path == "/api/batch-quotes/file":
         return {"file": f"descricao\nMesa {uuid.uuid4().hex}\n"}
+    if path == "/api/batch-quotes/images":
+        return {"images": PICTURE}
     if path not in ITEMS:
         return body
     if any(body.get(part) is None for part in CONDITION[:3]):  # the condition of an asset is told as a whole

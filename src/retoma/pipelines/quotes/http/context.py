@@ -35,7 +35,7 @@ Library = Annotated[Quotes, Depends(_library)]
 
 def base_of(request: Request, path: str) -> str:
     """*path* of this site, behind whatever stands before all its paths."""
-    return request.url.path.partition("/api/")[0] + path
+    return request.url.path.rpartition("/api/")[0] + path
 
 
 def files_of(*kinds: str) -> dict[int | str, dict[str, Any]]:
