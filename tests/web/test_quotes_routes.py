@@ -298,15 +298,27 @@ def test_a_requote_has_a_number_of_its_own_and_attempts_count_recoveries(
     assert office.get(f"{QUOTE}/1")["requote_number"] == 0
 
 
-# A worker that is about to save this step has written its row, and waits here before it commits.
 HALT = """
 create function halt() returns trigger language plpgsql as $$
 begin
-    if new.step = '{step}' then perform pg_advisory_xact_lock(4711); end if;
+    perform pg_advisory_xact_lock(4711);
     return new;
 end $$;
-create trigger halting before insert on retoma.checkpoints for each row execute function halt();
 select pg_advisory_lock(4711);
+"""
+# The worker has written that it is done, and has yet to commit: whoever wants the row waits for it.
+WRITTEN = """
+create trigger halting before insert on retoma.checkpoints for each row when (new.step = 'COMPLETED')
+       execute function halt()
+"""
+# The worker is about to write that it is done, and holds nothing yet.
+UNWRITTEN = """
+create function halt_the_last() returns trigger language plpgsql as $$
+begin
+    if current_query() like '%valor_medio = %' then perform pg_advisory_xact_lock(4711); end if;
+    return null;
+end $$;
+create trigger halting before update on quotes.quote_requests for each statement execute function halt_the_last()
 """
 HALTED = """
 select pid from pg_locks
@@ -319,13 +331,12 @@ select pid from pg_stat_activity
 """
 
 
-@pytest.mark.parametrize(("step", "status"), [("COMPLETED", "DONE"), ("FINALIZATION", "CANCELLED")])
-def test_a_quote_that_is_cancelled_while_it_ends_is_one_or_the_other_and_loses_nothing(
-    office: Office, psql: psycopg.Connection, step: str, status: str
+def test_a_quote_that_is_cancelled_while_its_end_is_written_is_done_and_the_person_is_told(
+    office: Office, psql: psycopg.Connection
 ) -> None:
-    """Whoever comes second waits for the row, and is told what the first one made of it."""
     id = office.create()
-    psql.execute(HALT.format(step=step).encode())
+    psql.execute(HALT.encode())
+    psql.execute(WRITTEN.encode())
     with ThreadPoolExecutor(2) as aside:
         working = aside.submit(office.work)
         while not psql.execute(HALTED).fetchall():
@@ -338,15 +349,31 @@ def test_a_quote_that_is_cancelled_while_it_ends_is_one_or_the_other_and_loses_n
         working.result()
     found = office.get(f"{QUOTE}/{id}")
 
-    assert found["status"] == status
-    assert (found["processing_checkpoint"], found["worker_id"]) == (step, None)
-    assert [each["price_value"] for each in found["sources"]] == ["100.00", "104.00", "110.00"], "it was paid for"
+    assert code(answered) == (409, "conflict")
+    assert (found["status"], found["processing_checkpoint"], found["valor_medio"]) == ("DONE", "COMPLETED", "104.67")
+    assert [each["price_value"] for each in found["sources"]] == ["100.00", "104.00", "110.00"]
+
+
+def test_a_quote_that_is_cancelled_just_before_its_end_is_written_stays_so_and_keeps_what_was_paid_for(
+    office: Office, psql: psycopg.Connection
+) -> None:
+    id = office.create()
+    psql.execute(HALT.encode())
+    psql.execute(UNWRITTEN.encode())
+    with ThreadPoolExecutor(1) as aside:
+        working = aside.submit(office.work)
+        while not psql.execute(HALTED).fetchall():
+            assert not working.done()
+        answered = office.client.post(f"{QUOTE}/{id}/cancel")
+        psql.execute("select pg_advisory_unlock(4711)")
+        working.result()
+    found = office.get(f"{QUOTE}/{id}")
+
+    assert (answered.status_code, answered.json()["status"]) == (200, "CANCELLED")
+    assert (found["status"], found["processing_checkpoint"], found["worker_id"]) == ("CANCELLED", "FINALIZATION", None)
+    assert found["valor_medio"] is None, "what the worker still wrote is nowhere"
+    assert [each["price_value"] for each in found["sources"]] == ["100.00", "104.00", "110.00"]
     assert len(office.get(f"{QUOTE}/{id}/integration-logs")["logs"]) >= 4
-    if status == "DONE":
-        assert code(answered) == (409, "conflict")
-        assert found["valor_medio"] == "104.67"
-    else:
-        assert (answered.status_code, found["valor_medio"]) == (200, None)
 
 
 # — files of one —
