@@ -65,7 +65,7 @@ QUERIES = {
     "/api/v1/events": "batch={batch}", "/api/v1/jobs/{id}/checkpoints": "values=true",
 }  # fmt: skip
 NOBODY = {"document": "00000000-0000-4000-8000-000000000000", "book": "nobody", "worker": "nobody"}
-NAMED = ("number", "format", "formato", "source_type", "source_id")
+NAMED = ("number", "file", "format", "formato", "source_type", "source_id")
 """Parts of an address that are no ids."""
 
 
@@ -102,6 +102,8 @@ class Full:
 
 def _kind(path: str, name: str) -> str:
     """What the parameter *name* of *path* names."""
+    if name == "format" and "/download/" in path:
+        return "formato"
     if name != "id":
         return name
     for noun, kind in KINDS.items():
@@ -113,6 +115,7 @@ def _kind(path: str, name: str) -> str:
 KINDS = {
     "documents": "document", "books": "book", "result": "book", "progress": "book", "itens": "quote",
     "listas": "list", "batch-status": "list", "resume-batch": "list", "recover-quote": "quote",
+    "quotes": "quote", "batch-quotes": "list",
     "lotes": "lot", "projetos": "lot", "codigos": "code", "execucoes": "execution", "prompts": "prompt",
     "batches": "batch", "jobs": "job", "calls": "call", "workers": "worker",
 }  # fmt: skip
@@ -153,7 +156,7 @@ def full(open_house: Open, tmp_path: Path, psql: psycopg.Connection) -> Full:
     ids = {
         "document": document, "prompt": prompt["id"], "lot": lot, "execution": execution, "code": code, "book": book,
         "batch": batch, "job": failed, "quote": quote, "source": source, "list": listed, "result": result,
-        "call": call, "worker": worker, "number": "1", "format": "markdown", "formato": "csv",
+        "call": call, "worker": worker, "number": "1", "file": "1", "format": "markdown", "formato": "csv",
         "source_type": "page", "source_id": "1",
     }  # fmt: skip
     return Full(house, given, psql, {name: str(id) for name, id in ids.items()})
