@@ -279,7 +279,7 @@ def _of_the_products(part: int, number: int | None) -> Plan:
         "search_one_by_one": lambda: searching.one_by_one(10_000 // part, asked=50 // part),
         "quotes_through_kills": lambda: quotes.through_kills(10_000 // part if number is None else number),
         "quote_statistics": lambda: quote_desk.statistics_among(1_000_000 // part, _act, asked=200),
-        "pages_parsed": lambda: quote_pages.pages_parsed(20 // part, pictures=20 // part),
+        "pages_parsed": lambda: quote_pages.pages_parsed(10 // part, pictures=20 // part),
         "book_words": lambda: books.words(100 // part, words=1_500),
         "book_resume": lambda: books.resumed(100, words=1_500 // part),
         "books_at_once": lambda: books.at_once(100 // part, chapters=10, words=500),
