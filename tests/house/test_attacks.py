@@ -21,7 +21,7 @@ def table(heading: str) -> list[tuple[str, str, str]]:
 
 
 @pytest.mark.parametrize(
-    ("heading", "least"), [("Attacks, and what each meets", 37), ("Bad input, and what it meets", 26)]
+    ("heading", "least"), [("Attacks, and what stops each", 37), ("Bad input, and what it meets", 26)]
 )
 def test_each_row_names_tests_that_are_there(heading: str, least: int) -> None:
     rows = table(heading)

@@ -381,8 +381,9 @@ def _sort_of(listed: ItemList) -> InputType:
 
 def _takeable(listed: ItemList) -> None:
     if not listed.items:
-        told = f" {len(listed.problems)} rows have a problem." if listed.problems else ""
-        raise ConfigurationError(f"The list has no items.{told}", next="Correct the rows, and send it again.")
+        bad = len(listed.problems)
+        told = f"The list has no items. {bad} rows have a problem." if bad else "The list has no items."
+        raise ConfigurationError(told, next="Correct the rows, and send it again.")
     if len(listed.items) > MOST_ITEMS:
         raise ConfigurationError(f"The list has more than {MOST_ITEMS:,} items.", next="Send it in parts.")
 

@@ -10,6 +10,7 @@ import click
 import orjson
 
 from retoma.cli import acting, context, output
+from retoma.cli.language import Phrase
 from retoma.errors import ConfigurationError, NotFound
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def terms(project: str, file: Path | None, reference: str | None) -> None:
         else:
             raise NotFound(f"There is no project {project!r}.", next="Make it with --set FILE.")
         output.say(orjson.dumps(shown.terms, option=orjson.OPT_INDENT_2).decode())
-        output.talk(f"Version {shown.version}, by {shown.changed_by}.")
+        output.talk("Version {version}, by {by}.", version=shown.version, by=shown.changed_by)
 
     context.ask_program(reference, told)
 
@@ -89,8 +90,12 @@ def load_index(file: Path, reference: str | None) -> None:
         found, new = await acting.beside(app, "index", None, act, noted={"name": file.name})
         output.say(found.sha256)
         output.talk(
-            f"{found.index}, {found.first_month} to {found.last_month}, of {found.dated}: "
-            + ("loaded." if new else "it was loaded before.")
+            "{index}, {first} to {last}, dated {dated}: {outcome}",
+            index=found.index,
+            first=found.first_month,
+            last=found.last_month,
+            dated=found.dated,
+            outcome=Phrase("loaded.") if new else Phrase("it was loaded before."),
         )
 
     context.ask_program(reference, loaded)
