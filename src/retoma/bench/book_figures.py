@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from retoma.store.query import Query, load
 
-SQL = load("retoma.bench.queries", "books.sql")
+SQL = load("retoma.bench.queries", "book_figures.sql")
 
 
 class Made(NamedTuple):

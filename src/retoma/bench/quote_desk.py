@@ -38,7 +38,9 @@ async def statistics_among(number: int, act: Act, *, asked: int) -> Figures:
         await act(query)
     for first in range(1, number + 1, _PIECE):
         await act(quote_figures.many(first, min(number, first + _PIECE - 1)))
-    await act(quote_figures.tidy())
+    async with app.database.connection() as connection:
+        await connection.execute("set statement_timeout = 0")
+        await connection.execute("analyze quotes.quote_requests, retoma.jobs, retoma.workers")
     found: Figures = {"quotes": number, "asked": asked}
     async with Retoma(settings=app.settings, extensions=[QUOTES]) as ready:
         desk = Quotes(ready)

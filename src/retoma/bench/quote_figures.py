@@ -8,7 +8,7 @@ from typing import NamedTuple
 from retoma.model.ids import BatchId
 from retoma.store.query import Query, load
 
-SQL = load("retoma.bench.queries", "quotes.sql")
+SQL = load("retoma.bench.queries", "quote_figures.sql")
 
 
 class Told(NamedTuple):
@@ -65,7 +65,3 @@ def silent() -> Query[tuple[object, ...]]:
 
 def many(first: int, last: int) -> Query[tuple[object, ...]]:
     return Query(SQL["many"], _row, {"first": first, "last": last})
-
-
-def tidy() -> Query[tuple[object, ...]]:
-    return Query(SQL["tidy"], _row)

@@ -363,9 +363,9 @@ class TestAmongMany:
             quote_figures.project(),
             quote_figures.silent(),
             quote_figures.many(1, 40_000),
-            quote_figures.tidy(),
         ):
             psql.execute(query.sql, query.params)
+        psql.execute("analyze quotes.quote_requests, retoma.jobs, retoma.workers")
         return psql
 
     @pytest.mark.parametrize("query", [requests.stats(), requests.stuck()], ids=["stats", "stuck"])

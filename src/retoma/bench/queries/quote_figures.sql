@@ -86,6 +86,3 @@ select job.id, project.id, configuration.id,
   from job
  cross join quotes.projects as project
   join quotes.configurations as configuration on configuration.project_id = project.id;
-
--- name: tidy
-analyze quotes.quote_requests, retoma.jobs, retoma.workers;
