@@ -154,7 +154,7 @@ def test_a_table_of_an_index_is_loaded_once_and_listed_with_its_source_and_hash(
 
     sha256 = hashlib.sha256(text.encode()).hexdigest()
     assert first.stdout == again.stdout == f"{sha256}\n", first.stderr
-    assert "2026-08 to 2026-09, of 2026-10-09: loaded." in first.stderr
+    assert "2026-08 to 2026-09, dated 2026-10-09: loaded." in first.stderr
     assert "it was loaded before" in again.stderr
     assert (refused.returncode, "2026-08 is missing" in refused.stderr) == (2, True), refused.stderr
     assert listed.stdout.count(sha256) == 1
