@@ -111,7 +111,9 @@ def test_newer_tables_that_serve_this_program_are_used(run: Run, psql: psycopg.C
         "serves": serves,
         "ready": True,
         "extensions": {
-            each.name: {"current": each.head, "head": each.head, "ready": True} for each in branches_of(ALL)
+            each.name: {"current": each.head, "head": each.head, "ready": True}
+            for each in branches_of(ALL)
+            if each is not migrate.ENGINE
         },
     }
     upgraded = run("db", "upgrade")
