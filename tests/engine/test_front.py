@@ -293,3 +293,31 @@ async def test_what_is_rare_is_found_behind_more_jobs_than_a_page_looks_at(app_w
     assert ([each.id for each in page.jobs], page.next) == ([waiting.id, rare.id], None)
     assert await app.jobs.page(queue="nowhere") == JobPage([], None)
     assert [each.id for each in await app.jobs.find(queue="rare", state="queued")] == [waiting.id]
+
+
+async def test_an_app_opens_as_many_connections_as_its_pool_may_have_and_no_more(
+    app_with: AppWith, psql: psycopg.Connection
+) -> None:
+    app = await app_with(note, pool_connections=50)
+    psql.execute("select pg_advisory_lock(72)")
+
+    async def wait_in_turn() -> None:
+        async with app.transaction() as connection:
+            await connection.execute("select pg_advisory_xact_lock_shared(72)")
+
+    def waiting() -> int:
+        ((found,),) = psql.execute(
+            "select count(*) from pg_locks where locktype = 'advisory' and objid = 72 and not granted"
+        ).fetchall()
+        return int(found)
+
+    turns = [asyncio.create_task(wait_in_turn()) for _ in range(80)]
+    while waiting() < 50:
+        await asyncio.sleep(0.01)
+    ((opened,),) = psql.execute(
+        "select count(*) from pg_stat_activity where datname = current_database() and application_name = 'retoma'"
+    ).fetchall()
+    psql.execute("select pg_advisory_unlock(72)")
+    await asyncio.gather(*turns)
+
+    assert opened == 50
