@@ -140,6 +140,16 @@ def test_a_command_that_was_helped_in_portuguese_is_helped_in_english_afterwards
     assert "Show this message and exit." in here("--help").stdout
 
 
+def test_a_command_that_was_helped_in_english_is_helped_in_portuguese_afterwards(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("LANG", "C")
+    assert "Show this message and exit." in here("job", "retry", "--help").stdout
+    monkeypatch.setenv("LANG", "pt_BR.UTF-8")
+
+    assert "Mostra esta mensagem e sai." in here("job", "retry", "--help").stdout
+
+
 @pytest.mark.parametrize(
     ("args", "told"),
     [

@@ -45,6 +45,7 @@ def in_language(command: C) -> C:
     made.help = in_paragraphs(command.help)
     made.options_metavar = command.options_metavar and words(command.options_metavar)
     made.params = [_param(each) for each in command.params]
+    made._help_option = None  # noqa: SLF001 - Click keeps the option of the first --help, in the language of that moment
     if isinstance(made, click.Group):
         made.subcommand_metavar = words(made.subcommand_metavar)
         made.commands = {name: in_language(each) for name, each in made.commands.items()}
