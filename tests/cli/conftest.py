@@ -66,8 +66,13 @@ def command(tmp_path: Path) -> Iterator[Command]:
 
 
 def here(*args: str, **options: str) -> Result:
-    """A command in this process."""
-    return CliRunner().invoke(retoma.cli.main, args, prog_name="retoma", **options)
+    """A command in this process, which keeps its environment: a command may set variables for what it starts."""
+    before = dict(os.environ)
+    try:
+        return CliRunner().invoke(retoma.cli.main, args, prog_name="retoma", **options)
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
 
 
 @pytest.fixture

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import psycopg
 from store_hand import LEASE, Hand, completed
 
@@ -87,3 +89,18 @@ class TestTally:
         [tally] = db.ask(ageing.tally())
 
         assert (tally.ended, tally.saved, tally.left) == (1, 2, 2)
+
+
+class TestStatements:
+    def test_what_other_sessions_run_is_listed_until_it_ends(self, db: Hand, room: str) -> None:
+        with psycopg.connect(room, autocommit=True) as lock, psycopg.connect(room, autocommit=True) as session:
+            lock.execute("select pg_advisory_lock(4712)")
+            waiting = threading.Thread(target=session.execute, args=["select pg_advisory_lock_shared(4712)"])
+            waiting.start()
+            while not (found := db.ask(ageing.statements())):
+                pass
+            lock.execute("select pg_advisory_unlock(4712)")
+            waiting.join()
+
+            assert [each.pid for each in found] == [session.info.backend_pid]
+            assert db.ask(ageing.statements()) == [], "a session that rests runs none"

@@ -32,7 +32,6 @@ POISON = "poison"
 """An item with this word brings down who opens a page for it."""
 OFFERS = 5
 _CENTS = 100
-_ITEM = re.compile(r"<item>(.*)</item>", re.DOTALL)
 
 
 class Paid(NamedTuple):
@@ -88,8 +87,8 @@ class Analyst:
 
     async def chat(self, prompt: Prompt, *, timeout: float) -> Answer:  # noqa: ARG002 - as the protocol has it
         """What the item between the marks is."""
-        found = _ITEM.search(prompt.messages[-1].content)
-        item = found[1] if found else ""
+        _, _, after = prompt.messages[-1].content.partition("<item>")
+        item, _, _ = after.rpartition("</item>")
         await self._counter.serve(item, f"analysis|{item}")
         told = {"tipo_processamento": "GOOGLE_SHOPPING", "nome_canonico": item, "query_principal": item}
         text = json.dumps(told)
