@@ -174,6 +174,21 @@ def test_a_file_that_is_no_list_is_refused_and_leaves_nothing(
     assert psql.execute("select count(*) from quotes.quote_requests").fetchone() == (0,)
 
 
+def test_a_list_without_a_good_row_tells_each_bad_one_and_leaves_nothing(
+    command: Command, environment: dict[str, str], tmp_path: Path, psql: psycopg.Connection
+) -> None:
+    file = tmp_path / "lista.csv"
+    file.write_text("descricao;conservacao;vida restante\nMesa;BOM;3\nCadeira;RUIM;1\n")
+
+    done = finish(command, "quotes", "run", str(file), "--app", PROGRAM, **environment)
+
+    assert done.returncode == 2, done.stderr
+    assert "2 rows were not taken:" in done.stderr
+    assert "line 2: The value of an asset needs conservation, years_used, years_left" in done.stderr
+    assert "The list has no items." in done.stderr
+    assert psql.execute("select count(*) from quotes.quote_requests").fetchone() == (0,)
+
+
 def test_the_ready_app_prices_a_list_without_a_key_and_its_report_is_verified_to_the_cent(
     command: Command, environment: dict[str, str], tmp_path: Path
 ) -> None:

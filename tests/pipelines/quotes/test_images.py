@@ -360,7 +360,7 @@ async def test_a_list_names_its_images_and_a_row_whose_image_is_not_beside_it_is
     )
     async with opened(Seeing()) as app:
         library = Quotes(app)
-        listed = await listed_in(library, file)
+        listed, _ = await listed_in(library, file)
         batch, _ = await library.create_batch(listed, name="Lista", filename=file.name)
         problems = await library.items(batch, only_problems=True)
         quotes = await library.quotes(batch_id=batch)

@@ -114,16 +114,21 @@ async def _begun(library: Quotes, wish: Wish) -> BatchId:
         project = (found[0] if found else await library.create_project(wish.project, by=acting.person())).id
     from retoma.pipelines.quotes.folders import listed_in
 
+    listed, sha256 = await listed_in(library, wish.file)
+    if listed.problems:  # also where no row is left, and there is no batch that could tell them
+        output.talk("{number} rows were not taken:", number=len(listed.problems))
+        for each in listed.problems[:_MOST_TOLD]:
+            output.talk("  line {line}: {message}", line=each.line, message=relayed(each.message))
     batch, new = await library.create_batch(
-        await listed_in(library, wish.file),
+        listed,
         name=wish.name,
         filename=wish.file.name,
+        sha256=sha256,
         project_id=project,
         at_once=wish.at_once,
         by=acting.person(),
     )
     standing = await library.batch_status(batch)
-    problems = await library.items(batch, only_problems=True, limit=10_000)
     if not new:
         output.talk(
             "Batch {batch} goes on: {percent:g} % is done and is not done again.",
@@ -133,10 +138,6 @@ async def _begun(library: Quotes, wish: Wish) -> BatchId:
         await library.resume_batch(batch, by=acting.person())
     else:
         output.talk("Batch {batch}: {number} items.", batch=batch, number=standing.total_items)
-    if problems:
-        output.talk("{number} rows were not taken:", number=len(problems))
-        for each in problems[:_MOST_TOLD]:
-            output.talk("  line {line}: {message}", line=each.line, message=relayed(each.message or ""))
     return batch
 
 

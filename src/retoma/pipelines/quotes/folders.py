@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,19 +12,19 @@ from retoma.pipelines.quotes.keeping import Keeping
 from retoma.pipelines.quotes.lists import MOST_ITEMS, ItemList, read_list
 
 
-async def listed_in(library: Keeping, place: Path) -> bytes | ItemList:
-    """The items at *place*, for ``create_batch``. A list that names no images stays the bytes that it is."""
+async def listed_in(library: Keeping, place: Path) -> tuple[ItemList, str | None]:
+    """The items at *place*, and the SHA-256 of a list that names no images: its bytes are all that it is."""
     if await asyncio.to_thread(place.is_dir):
-        return await library.keep_images(_images(place), most=MOST_ITEMS)
+        return await library.keep_images(_images(place), most=MOST_ITEMS), None
     content = await asyncio.to_thread(place.read_bytes)
     listed = await asyncio.to_thread(read_list, content, filename=place.name, images=True)
     if "image" not in listed.columns:
-        return content
+        return listed, hashlib.sha256(content).hexdigest()
 
     async def open_image(name: str) -> bytes | None:
         return await asyncio.to_thread(_beside, place.parent, name)
 
-    return await library.with_images(listed, open_image)
+    return await library.with_images(listed, open_image), None
 
 
 def _images(folder: Path) -> Iterator[tuple[str, bytes]]:

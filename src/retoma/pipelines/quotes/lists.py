@@ -49,7 +49,7 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "unit": ("unidade", "unidade de medida", "unid", "un", "um", "unit", "unit of measure"),
     "quantity": ("quantidade", "qtd", "qtde", "quant", "quantity", "qty"),
     "conservation": ("estado de conservacao", "conservacao", "ec", "condicao", "conservation", "condition"),
-    "years_used": ("anos de uso", "periodo de uso", "tempo de uso", "idade", "pu", "years used", "age"),
+    "years_used": ("anos de uso", "anos uso", "periodo de uso", "tempo de uso", "idade", "pu", "years used", "age"),
     "years_left": (
         "vida util restante", "vida util futura", "vida util remanescente", "vida restante", "anos restantes", "vuf",
         "years left", "remaining life", "remaining years",
