@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -21,19 +23,38 @@ pytestmark = [pytest.mark.crash, pytest.mark.timeout(900)]
 
 BEFORE_THE_ROOMS = "3f05533b0ede"
 """The last commit whose modules lay side by side and whose products were part of the engine's tables and pages."""
+LOCK = "requirements-demo.lock"
+LOCKED = re.compile(r"^(([\w.-]+)==.*\n(?:    .*\n)+)", re.MULTILINE)
 DOCUMENTS, STEPPED = 24, 12
 
 
 @pytest.fixture
 def earlier(tmp_path: Path) -> Path:
-    """The source of that commit."""
-    root = HERE.parent.parent
-    archive = subprocess.run(["git", "-C", root, "archive", BEFORE_THE_ROOMS, "src"], capture_output=True, check=False)
+    """The source of that commit, with what it depends on and this version no longer does beside it."""
+    root, place = HERE.parent.parent, tmp_path / "earlier"
+    command = ["git", "-C", root, "archive", BEFORE_THE_ROOMS, "src", LOCK]
+    archive = subprocess.run(command, capture_output=True, check=False)
     if archive.returncode:
         pytest.skip(f"the history of this copy does not reach back to {BEFORE_THE_ROOMS}: {archive.stderr.decode()}")
     with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as files:
-        files.extractall(tmp_path / "earlier", filter="data")
-    return tmp_path / "earlier" / "src"
+        files.extractall(place, filter="data")
+    missing = place / "missing.lock"
+    missing.write_text(
+        "".join(each[0] for each in LOCKED.findall((place / LOCK).read_text()) if not installed(each[1]))
+    )
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input", "install", "--quiet", "--no-deps"]
+    command = [*pip, "--only-binary", ":all:", "--require-hashes", "--target", place / "src", "-r", missing]
+    if subprocess.run(command, check=False).returncode:
+        pytest.skip(f"what {BEFORE_THE_ROOMS} needs cannot be installed here: {missing.read_text()}")
+    return place / "src"
+
+
+def installed(name: str) -> bool:
+    try:
+        importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    return True
 
 
 @pytest.fixture
