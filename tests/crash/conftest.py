@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
@@ -23,6 +25,14 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     for report in terminalreporter.getreports("passed"):
         for name, value in report.user_properties if report.when == "call" else ():
             terminalreporter.write_line(f"{report.nodeid.rpartition('::')[2]}: {name} = {value}")
+
+
+@pytest.fixture
+def crowd() -> Iterator[None]:
+    """For a test that uses more than half of the server's connections: one such test runs at a time."""
+    with (Path(os.environ["RETOMA_TEST_HOME"]) / "crowd.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 @pytest.fixture

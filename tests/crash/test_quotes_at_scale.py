@@ -19,7 +19,7 @@ from retoma.pipelines import QUOTES
 from retoma.pipelines.quotes.library import Quotes
 from retoma.pipelines.quotes.lists import read_text
 
-pytestmark = [pytest.mark.crash, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(900), pytest.mark.usefixtures("crowd")]
 
 REPLICAS, AT_ONCE = 5, 20
 OWN = 12
