@@ -441,7 +441,7 @@ def test_ctrl_c_leaves_the_watch_and_not_the_work(command: Command, desk: Desk, 
     assert watching.stdout.readline().split("\t")[1] == "queued"
 
     watching.send_signal(signal.SIGINT)
-    said = watching.communicate(timeout=30)[1]
+    said = watching.communicate(timeout=120)[1]
 
     assert watching.returncode == 130
     assert "You left the watch; the work goes on." in said
@@ -457,7 +457,7 @@ def test_a_watch_follows_the_work_to_its_end(command: Command, desk: Desk, datab
     first = watching.stdout.readline()
 
     desk.work()
-    rest, said = watching.communicate(timeout=30)
+    rest, said = watching.communicate(timeout=120)
 
     counted = [int(line.split("\t")[2]) for line in (first + rest).splitlines()]
     assert (counted[0], counted[-1], counted == sorted(counted)) == (0, 3, True)
@@ -496,7 +496,7 @@ def on_a_terminal(command: Command, url: str, *args: str) -> tuple[int, str]:
             break
         printed += piece
     os.close(ours)
-    return process.wait(timeout=30), printed.decode()
+    return process.wait(timeout=120), printed.decode()
 
 
 @pytest.mark.usefixtures("stalled")
@@ -536,7 +536,7 @@ def test_a_person_who_does_not_agree_restarts_nothing(command: Command, mixed: D
         text=True,
     )
     os.write(ours, b"n\n")
-    said = process.communicate(timeout=30)[1]
+    said = process.communicate(timeout=120)[1]
     os.close(theirs)
     os.close(ours)
 

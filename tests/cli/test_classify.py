@@ -47,7 +47,7 @@ def finish(command: Command, *args: str, **variables: str) -> subprocess.Complet
     return subprocess.CompletedProcess(args, process.returncode, out, err)
 
 
-def until(ready: Callable[[], object], seconds: float = 90.0) -> None:
+def until(ready: Callable[[], object], seconds: float = 150.0) -> None:
     deadline = time.monotonic() + seconds
     while not ready():
         assert time.monotonic() < deadline, "it did not come to pass"

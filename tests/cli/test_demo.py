@@ -93,7 +93,7 @@ def environment(folder: Path) -> dict[str, str]:
     }
 
 
-def left_behind(folder: Path, seconds: float = 10) -> list[str]:
+def left_behind(folder: Path, seconds: float = 60) -> list[str]:
     """Processes that have to do with *folder*, once those that are just ending have had a moment."""
     deadline = time.monotonic() + seconds
     while (found := running(folder)) and time.monotonic() < deadline:

@@ -36,7 +36,7 @@ UUID = r"[0-9a-f]{8}-[0-9a-f-]{27}"
 REFUSED = psycopg.errors.InsufficientPrivilege
 
 
-def until(ready: Callable[[], Any], seconds: float = 90.0) -> Any:
+def until(ready: Callable[[], Any], seconds: float = 150.0) -> Any:
     deadline = time.monotonic() + seconds
     while not (found := ready()):
         assert time.monotonic() < deadline, "it did not come to pass"

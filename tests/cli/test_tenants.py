@@ -30,7 +30,7 @@ CUSTOMERS = ("acme", "zenith")
 PARTS = ("owner", "worker", "web", "reader")
 
 
-def until(ready: Callable[[], Any], seconds: float = 90.0) -> Any:
+def until(ready: Callable[[], Any], seconds: float = 150.0) -> Any:
     deadline = time.monotonic() + seconds
     while not (found := ready()):
         assert time.monotonic() < deadline, "it did not come to pass"

@@ -66,7 +66,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 
 
 def until(holds: Callable[[], bool], what: str) -> None:
-    end = time.monotonic() + 60
+    end = time.monotonic() + 150
     while not holds():
         assert time.monotonic() < end, f"never seen: {what}"
         time.sleep(0.1)
@@ -115,7 +115,7 @@ def test_the_tutorial_ends_well_when_it_is_followed_to_the_letter(
     finally:
         up.send_signal(signal.SIGINT)
         try:
-            up.wait(timeout=30)
+            up.wait(timeout=120)
         except subprocess.TimeoutExpired:
             up.kill()
             up.wait()

@@ -117,7 +117,7 @@ class Member:
     def ended(self) -> bool:
         return self._popen.poll() is not None
 
-    async def exit_code(self, seconds: float = 30.0) -> int:
+    async def exit_code(self, seconds: float = 120.0) -> int:
         await until(lambda: self.ended, seconds=seconds, what=f"{self.label} ends")
         return self._popen.wait()
 
@@ -170,7 +170,7 @@ class Member:
         for process in left:
             with suppress(psutil.NoSuchProcess):  # it checks that the number is still the same process
                 process.kill()
-        end = time.monotonic() + 10
+        end = time.monotonic() + 60
         while alive := [process.pid for process in left if lives(process)]:
             assert time.monotonic() < end, f"{self.label} left processes behind: {alive}"
             time.sleep(0.02)

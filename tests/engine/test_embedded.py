@@ -158,7 +158,7 @@ def nobody_stays_behind() -> Iterator[None]:
     until(lambda: not lines_with(PREFIX))
 
 
-def until(true: Callable[[], object], seconds: float = 30) -> None:
+def until(true: Callable[[], object], seconds: float = 120) -> None:
     end = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < end, "it did not come true in time"

@@ -46,7 +46,7 @@ def two_children() -> Iterator[None]:
     configure(children=os.cpu_count() or 1)
 
 
-def eventually(true: Callable[[], bool], seconds: float = 30) -> bool:
+def eventually(true: Callable[[], bool], seconds: float = 120) -> bool:
     end = time.monotonic() + seconds
     while not true() and time.monotonic() < end:
         time.sleep(0.05)

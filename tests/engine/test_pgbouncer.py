@@ -133,7 +133,7 @@ async def test_a_worker_without_hints_finds_the_jobs_by_looking(pooled_url: str,
             outputs = [await app.jobs.output(behind, receipt.id) for receipt in receipts]
         finally:
             worker.terminate()
-            _, talk = worker.communicate(timeout=30)
+            _, talk = worker.communicate(timeout=120)
 
     assert outputs == [2 * number + 1 for number in range(40)]
     assert worker.returncode == 0

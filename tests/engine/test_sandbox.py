@@ -121,7 +121,7 @@ def processes_with(token: str) -> list[str]:
     return found
 
 
-def eventually(true: Callable[[], bool], seconds: float = 30) -> bool:
+def eventually(true: Callable[[], bool], seconds: float = 120) -> bool:
     end = time.monotonic() + seconds
     while not true() and time.monotonic() < end:
         time.sleep(0.05)

@@ -48,7 +48,7 @@ def started(*command: str, env: dict[str, str], cwd: Path) -> Iterator[subproces
         yield process
     finally:
         process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=30)
+        process.communicate(timeout=120)
 
 
 def test_a_folder_is_classified_with_own_labels_and_only_once(said: Said, tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ EMPTY += "; update retoma.duties set last_at = null, taken_by = null"
 LEASE = 60.0
 QUEUE = "letters"
 PIPELINE = "read"
-PATIENCE = 20.0
+PATIENCE = 60.0
 
 # Nobody waits for an hour here: what is stored moves into the past instead.
 AGE = """

@@ -110,7 +110,7 @@ def test_nothing_stays_of_a_reader_that_was_killed_while_it_read(place: Path, be
     text.write_text("Um texto simples que qualquer pessoa lê.")
     reader = begin(READ, "hang", str(text))
     assert said(reader) == "reading"
-    end = time.monotonic() + 60
+    end = time.monotonic() + 150
     while not [each for each in psutil.Process(reader.pid).children() if list(place.rglob("*"))]:
         assert time.monotonic() < end, "it never began to read"
         time.sleep(0.05)

@@ -177,7 +177,7 @@ def open_house(settings: Settings) -> Iterator[Open]:
             own = usual if pipelines is None else pipelines
             app = Retoma(settings=changed, pipelines=own, extensions=extensions, providers=providers)
             url = stack.enter_context(serving(app, allow_hosts=allow_hosts))
-            return House(url, stack.enter_context(httpx2.Client(base_url=url, timeout=20)), changed)
+            return House(url, stack.enter_context(httpx2.Client(base_url=url, timeout=60)), changed)
 
         yield make
 

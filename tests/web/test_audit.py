@@ -26,7 +26,7 @@ def rows(house: House, **wanted: Any) -> list[Any]:
 
 def eventually(seen: Callable[[], Any]) -> Any:
     """What *seen* gives, once it gives something."""
-    until = time.monotonic() + 60
+    until = time.monotonic() + 150
     while not (found := seen()):
         assert time.monotonic() < until, "it did not come"
         time.sleep(0.05)

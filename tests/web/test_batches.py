@@ -208,7 +208,7 @@ def test_a_command_on_a_large_batch_is_accepted_and_can_be_followed(
     accepted = house.post(f"/batches/{id}/cancel", headers=headers)
     assert (accepted.status_code, accepted.json()["state"]) == (202, "cancelled")
     operation = accepted.json()["operation_id"]
-    give_up = time.monotonic() + 60
+    give_up = time.monotonic() + 150
     while not (found := house.get(f"/batches/{id}/operations").json()["operations"])[0]["finished_at"]:
         assert time.monotonic() < give_up, found
         time.sleep(0.05)

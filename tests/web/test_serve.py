@@ -107,7 +107,7 @@ def test_serve_answers_until_it_is_told_to_stop(shell: Shell, told: signal.Signa
     assert url.startswith("http://127.0.0.1:")
     assert "There is no API key: callers need the token of this machine, which 'retoma token' prints." in line
     assert (refused.status_code, queued.status_code) == (401, 202)
-    assert process.wait(timeout=30) == 0
+    assert process.wait(timeout=120) == 0
 
 
 def test_a_request_that_is_under_way_when_the_server_is_told_to_stop_is_answered(
@@ -129,7 +129,7 @@ def test_a_request_that_is_under_way_when_the_server_is_told_to_stop_is_answered
 
     assert answer.startswith("HTTP/1.1 200")
     assert '"state":"cancelled"' in answer
-    assert process.wait(timeout=30) == 0
+    assert process.wait(timeout=120) == 0
 
 
 @pytest.mark.parametrize("command", [("serve",), ("serve", "--processes", "2"), ("up",)])
@@ -176,7 +176,7 @@ def test_each_of_several_server_processes_answers_and_all_end_with_the_one_that_
         assert answer.status_code == 202
     parent.terminate()
 
-    assert parent.wait(timeout=30) == 0
+    assert parent.wait(timeout=120) == 0
     psutil.wait_procs(servers, timeout=30)
     assert not any(each.is_running() for each in servers)
     assert not lets_in(int(url.rpartition(":")[2]))
@@ -274,7 +274,7 @@ def test_serve_without_a_program_serves_the_ready_pipelines(shell: Shell) -> Non
 
     assert (refused.status_code, refused.json()["code"]) == (422, "pipeline_unknown")
     assert pages == [200, 200, 200]
-    assert process.wait(timeout=30) == 0
+    assert process.wait(timeout=120) == 0
 
 
 @pytest.mark.parametrize("command", ["serve", "up"])
