@@ -11,6 +11,8 @@ if typing.TYPE_CHECKING:
     from retoma.model.endings import Postpone, Reject, Review, Skip
     from retoma.model.ids import BatchId, CallId, JobId
     from retoma.model.job import Attempt, Checkpoint, Job, JobState, Metrics, Presence, Queue, Receipt, Schedule
+    from retoma.model.last_step import BatchEnd
+    from retoma.model.result import Result
     from retoma.model.retry import Retry
     from retoma.run.pipeline import Pipeline, pipeline
     from retoma.run.run import Run
@@ -22,6 +24,7 @@ if typing.TYPE_CHECKING:
 __all__ = [
     "Attempt",
     "Batch",
+    "BatchEnd",
     "BatchId",
     "BatchState",
     "CallId",
@@ -38,6 +41,7 @@ __all__ = [
     "Queue",
     "Receipt",
     "Reject",
+    "Result",
     "Retoma",
     "RetomaError",
     "Retry",
@@ -62,6 +66,8 @@ _MODULES = {
     "model.endings": ("Postpone", "Reject", "Review", "Skip"),
     "model.ids": ("BatchId", "CallId", "JobId"),
     "model.job": ("Attempt", "Checkpoint", "Job", "JobState", "Metrics", "Presence", "Queue", "Receipt", "Schedule"),
+    "model.last_step": ("BatchEnd",),
+    "model.result": ("Result",),
     "model.retry": ("Retry",),
     "run.pipeline": ("Pipeline", "pipeline"),
     "run.run": ("Run",),

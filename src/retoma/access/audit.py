@@ -115,12 +115,13 @@ class Audit(CommandRunner):
         object: str | None = None,
         outcome: str | None = None,
         since: datetime | None = None,
+        until: datetime | None = None,
         since_seconds: float | None = None,
         before: int | None = None,
         limit: int = 50,
     ) -> list[Audited]:
         """Rows, newest first. *who* is a key's id or name; *object* is a kind, or kind:id, such as batch:42. Limited to
-        those *since* a time, or to the last *since_seconds* by the database's clock.
+        those *since* a time and before *until*, or to the last *since_seconds* by the database's clock.
         """
         validation.page("rows", limit)
         if outcome is not None and outcome not in OUTCOMES:
@@ -135,6 +136,7 @@ class Audit(CommandRunner):
                     object_id=id or None,
                     outcome=outcome,
                     since=since,
+                    until=until,
                     lately=since_seconds and min(since_seconds, validation.CENTURY),
                     before=before and min(before, validation.LARGEST_ID),
                     limit=limit,

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 from typing import Literal
 
+from retoma.access.people import People
 from retoma.commands.jobs import only
 from retoma.errors import ConfigurationError, DatabaseUnreachable, NotFound
 from retoma.postgres import migrate
@@ -31,6 +32,7 @@ SCOPES = {
     "read": "look at jobs, queues, workers and schedules",
     "content:read": "see what jobs were given, returned and failed with",
     "submit": "queue jobs",
+    "review": "decide what waits for a person, and undo one's own decisions",
     "operate": "retry, cancel, restart and signal jobs; pause and resume queues and schedules",
     "admin": "everything",
 }
@@ -70,10 +72,11 @@ def _new_secret(id: str) -> str:
 
 
 class Access(CommandRunner):
-    """The keys of an app, and its stored replies."""
+    """The keys of an app, its stored replies, and its *people*."""
 
     def __init__(self, database: Callable[[], Database]) -> None:
         super().__init__(database)
+        self.people = People(database)
         self._tallied: Coalescer[None, Tally] = Coalescer(self._tally)
 
     # — keys —
@@ -127,7 +130,7 @@ class Access(CommandRunner):
         return await self._ask(_recognise(text))
 
     async def tally(self) -> Tally:
-        """How many keys exist, and how many of them are accepted."""
+        """How many keys and accounts exist, and how many of them are accepted."""
         return await self._tallied(None)
 
     async def _tally(self, asked: list[None]) -> list[Tally]:
@@ -215,11 +218,11 @@ def _waiting(caller: str, most: int) -> Command[int]:
 
 def _rotate(id: str, grace: timedelta, expires: float | None) -> Command[tuple[str, Key]]:
     if grace < timedelta(0):
-        raise ConfigurationError("A grace cannot be shorter than nothing.", next="0s lets the old secret end now.")
+        raise ConfigurationError("A grace period must be 0 seconds or longer.", next="0s lets the old secret end now.")
     secret = _new_secret(id)
     rows: list[Key] = yield keys.rotate(id, _hash(secret), grace=grace.total_seconds(), expires=expires)
     if not rows:
-        raise NotFound(f"There is no key {id!r} that opens.", next="'retoma key list' shows them.")
+        raise NotFound(f"There is no key {id!r} that is active.", next="'retoma key list' shows them.")
     return f"rtm_{id}_{secret}", rows[0]
 
 

@@ -15,7 +15,7 @@ from retoma.postgres.connections import CommandRunner
 from retoma.store import sessions
 from retoma.store.keys import Key
 from retoma.store.query import Command
-from retoma.store.sessions import NewSession, Session
+from retoma.store.sessions import NewSession, Person, Session
 
 __all__ = ["Opened", "Recognised", "Session", "Sessions"]
 
@@ -25,12 +25,13 @@ _HOUR = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """What a session is opened with: an API key, or a secret outside the tables that must stay the same (the key of the
-    environment, or the token of a keyless server). *link* and *made* belong to a link that works once.
+    """What a session is opened with: an API key, an account, or a secret outside the tables that must stay the same
+    (the key of the environment, or the token of a keyless server). *link* and *made* belong to a link that works once.
     """
 
     by: str
     key_id: str | None = None
+    user_id: str | None = None
     secret: str | None = None
     link: str | None = None
     made: float | None = None
@@ -43,6 +44,7 @@ class Recognised:
     id: str
     opened_by: str
     key: Key | None
+    user: Person | None = None
 
 
 class Sessions(CommandRunner):
@@ -56,6 +58,7 @@ class Sessions(CommandRunner):
             secret_hash=hashlib.sha256(secret.encode()).digest(),
             opened_by=opened.by,
             key_id=opened.key_id,
+            user_id=opened.user_id,
             proof=None if opened.secret is None else _proof(secret, opened.secret),
             link_hash=None if opened.link is None else hashlib.sha256(opened.link.encode()).digest(),
             made=opened.made,
@@ -98,12 +101,14 @@ def _recognise(text: str, secrets: dict[str, str | None]) -> Command[Recognised 
         return None
     if found[0].rested:
         yield sessions.seen(shape[1])
-    return Recognised(shape[1], found[0].opened_by, found[0].key)
+    return Recognised(shape[1], found[0].opened_by, found[0].key, found[0].user)
 
 
 def _still_opened(lock: sessions.Lock, session: str, secrets: dict[str, str | None]) -> bool:
     """Whether the credential that opened it is still accepted."""
     if lock.opened_by == "key":
         return lock.key is not None and lock.key.usable
+    if lock.opened_by == "user":
+        return lock.user is not None
     now = secrets.get(lock.opened_by)
     return now is not None and lock.proof is not None and hmac.compare_digest(_proof(session, now), lock.proof)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
@@ -14,6 +14,8 @@ from typing import Any
 import orjson
 
 from retoma.model.ids import BatchId
+from retoma.model.last_step import LastStep
+from retoma.model.operation import JobFilter
 
 _SHOWN_AFTER_SECONDS = 15.0
 _SHOWN_AFTER_JOBS = 10
@@ -86,9 +88,15 @@ class Batch:
     """The operation that is being carried out on it in pieces."""
     unpriced: int = 0
     """Calls that were billed at an unknown cost: *spent* does not include them."""
+    held_at: datetime | None = None
+    """Since when the jobs outside its pilot are held; None when nothing is."""
+    finish: LastStep | None = None
+    """Its last step, where it has one."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "state", BatchState(self.state))
+        if isinstance(self.finish, str):
+            object.__setattr__(self, "finish", LastStep.read(self.finish))
         for name in ("labels", "configuration", "cause"):
             value = getattr(self, name)
             if isinstance(value, str):
@@ -130,9 +138,13 @@ class Progress:
     now: datetime
     unpriced: int = 0
     """Calls that were billed at an unknown cost."""
+    finish: LastStep | None = None
+    """Its last step, where it has one. It is in none of the counts."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "state", BatchState(self.state))
+        if isinstance(self.finish, str):
+            object.__setattr__(self, "finish", LastStep.read(self.finish))
 
     @property
     def done(self) -> int:
@@ -246,6 +258,8 @@ class StepFigures:
     here: int
     median_seconds: float | None
     slow_seconds: float | None
+    wait_seconds: float | None = None
+    """How long jobs waited before it, in the median: since the step before, or since they were queued."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,12 +302,12 @@ class Resumed:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """A command on a batch with many jobs, and its progress."""
+    """A command on many jobs, and its progress: on those of one batch, or on those that a filter finds."""
 
     id: int
-    batch_id: BatchId
+    batch_id: BatchId | None
     kind: str
-    """"cancel", "retry" or "restart"."""
+    """"cancel", "retry" or "restart"; by a filter also "move" and "priority"."""
     asked_by: str | None
     wanted: int
     """How many jobs it may concern."""
@@ -301,11 +315,40 @@ class Operation:
     started_at: datetime
     finished_at: datetime | None
     error: str | None
-    """Why it ended early: the state that its batch came into."""
+    """Why it ended early: the state that its batch came into, or "cancelled"."""
+    asked: dict[str, Any] = field(default_factory=dict)
+    filter: JobFilter | None = None
+    skipped: dict[str, int] = field(default_factory=dict)
+    """How many jobs it passed over, by reason."""
+    exact: bool = True
+    """Whether *wanted* was counted to the end."""
+    after: int = 0
+    upto: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("asked", "skipped"):
+            if isinstance(getattr(self, name), str):
+                object.__setattr__(self, name, orjson.loads(getattr(self, name)))
+        if isinstance(self.filter, str):
+            object.__setattr__(self, "filter", JobFilter.read(self.filter))
 
     @property
     def finished(self) -> bool:
         return self.finished_at is not None
+
+    @property
+    def passed(self) -> int:
+        """How many jobs it has looked at and left as they were."""
+        return sum(self.skipped.values())
+
+    @property
+    def share(self) -> float:
+        """How far it has come, from 0 to 1: by its jobs, or by the part of the table that it has searched."""
+        if self.finished:
+            return 1.0
+        if self.exact or self.upto is None:
+            return min(1.0, (self.done + self.passed) / self.wanted) if self.wanted else 0.0
+        return min(1.0, self.after / self.upto) if self.upto else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -352,6 +395,10 @@ class Plan:
     money_saved: Decimal
     money_needed: Decimal | None
     """Estimated from the cost of the jobs so far; None when nothing is done, or when the cost of a call is unknown."""
+    finish: str | None = None
+    """What becomes of its last step: it "runs" after the jobs, "continues" after its last checkpoint, runs "again" from
+    its beginning, or is "done"; None for a batch without one.
+    """
 
 
 @dataclass(frozen=True, slots=True)

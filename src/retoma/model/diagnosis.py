@@ -38,6 +38,7 @@ _RESTING = frozenset(
         Verdict.BUDGET,
         Verdict.PRICE_UNKNOWN,
         Verdict.UNSEALED,
+        Verdict.PILOTED,
         Verdict.FAILED,
     }
 )
@@ -46,9 +47,10 @@ _RESTING = frozenset(
 _FAR_LONGER = 5.0  # times the slowest successful attempt
 _SEVERAL = 2  # a single bad ending may be chance
 _PROVIDER = ("Provider", "RateLimited", "Timeout", "timeout", "Connect", "APIStatus", "ServiceUnavailable", "HTTP")
-_WORDS = ("bad_error", "call_error", "worst", "sentence", "plain", "cause")
+_WORDS = ("bad_error", "call_error", "finish_error", "worst", "sentence", "plain", "cause")
 _ENDED = {"completed": Verdict.COMPLETED, "failed": Verdict.FAILED, "cancelled": Verdict.CANCELLED}
 _REFUSED = "refused by "
+_TO_COME = frozenset({"waiting", "open"})
 
 
 def judge(seen: Evidence) -> Verdict:
@@ -68,6 +70,8 @@ def _judged(seen: Evidence) -> Verdict:  # noqa: PLR0911 - one check after the o
         return _paused(seen)
     if seen.sealed_at is None:
         return Verdict.UNSEALED
+    if seen.held and not seen.queued and not seen.running:
+        return Verdict.PILOTED
     if seen.queue_paused is not None:
         return Verdict.QUEUE_PAUSED
     resting = seen.running == 0 and seen.due == 0 and seen.next_run_at is not None
@@ -164,7 +168,9 @@ def cause_of(id: int, seen: Evidence) -> dict[str, Any]:
 def plain(seen: Evidence) -> Evidence:
     """The same evidence without the text of errors, which may quote documents: kinds and numbers stay."""
     worst = [{**each, "error": _kind(str(each["error"]))} for each in seen.worst] if seen.worst else seen.worst
-    return replace(seen, bad_error=None, call_error=None, worst=worst, cause=without_words(seen.cause))
+    return replace(
+        seen, bad_error=None, call_error=None, finish_error=None, worst=worst, cause=without_words(seen.cause)
+    )
 
 
 def without_words(cause: Mapping[str, Any] | None) -> dict[str, Any] | None:
@@ -182,8 +188,9 @@ def _kind(error: str) -> str:
 
 
 _SAYS = {
-    Verdict.MOVING: "It is moving: something was done {silence} ago.{shut}",
-    Verdict.SLOW: "Nothing has ended for {silence}, but live workers are at work on {running_jobs}{usually}.{shut}",
+    Verdict.MOVING: "It is moving: something was done {silence} ago.{finishing}{shut}",
+    Verdict.SLOW: "Nothing has ended for {silence}, but live workers are at work on {running_jobs}{usually}."
+    "{finishing}{shut}",
     Verdict.READY: "{due_jobs} due and workers have room: they are about to be taken.",
     Verdict.WAITING: "Every job waits until {next_at} ({next_why}).{shut}",
     Verdict.SATURATED: "{due_jobs} due, and all {workers} workers of queue {queue} are busy; its turn comes.",
@@ -193,7 +200,8 @@ _SAYS = {
     Verdict.PRICE_UNKNOWN: "It has a budget, and nobody knows what {priced} costs: it rests until somebody says so.",
     Verdict.QUEUE_PAUSED: "Queue {queue} is paused ({queue_paused}).",
     Verdict.UNSEALED: "It is still being filled: it was never sealed.",
-    Verdict.NO_WORKERS: "No live worker serves queue {queue} with pipeline {pipeline}; {unfinished_jobs} left.{last}",
+    Verdict.PILOTED: "Its pilot is over, and {unfinished_jobs} held until somebody releases them.",
+    Verdict.NO_WORKERS: "No live worker serves queue {queue} with pipeline {pipeline}; {left} left.{last}",
     Verdict.WORKER_LOST: "Worker {lost_worker} fell silent at {lost_time} with {orphaned_jobs} in hand.{last}",
     Verdict.POISON: "Document {suspect_key} brought down {suspect_crashes} executors in a row.{last}",
     Verdict.FAILING: "Nothing has ended for {silence}: {bad_attempts} ended badly{words}.{last}",
@@ -210,6 +218,7 @@ _ADVICE = {
     Verdict.REFUSED: "Fix the key or the account where the workers read it, restart the workers, then resume.",
     Verdict.BUDGET: "Raise the budget; it then goes on by itself.",
     Verdict.PRICE_UNKNOWN: "Say what it costs; it then goes on by itself.",
+    Verdict.PILOTED: "Look at what the pilot says of the whole, then release it, or cancel.",
     Verdict.NO_WORKERS: "Start a worker; it then goes on by itself, and no resume is needed.",
     Verdict.WORKER_LOST: "Wait: what it held is given back when its lease is over.",
     Verdict.POISON: "Resume: that document then runs alone, and is set aside if it crashes again.",
@@ -232,6 +241,7 @@ _HELPS = {
     Verdict.PRICE_UNKNOWN: "set_price",
     Verdict.QUEUE_PAUSED: "resume_queue",
     Verdict.UNSEALED: "seal",
+    Verdict.PILOTED: "release",
     Verdict.NO_WORKERS: "start_worker",
     Verdict.POISON: "resume",
     Verdict.FAILING: "fix_and_resume",
@@ -256,6 +266,7 @@ _COMMANDS = {
     "set_price": "retoma prices set {priced_as} {priced_by}",
     "resume_queue": "retoma queue resume {queue}",
     "seal": "retoma batch seal {id}",
+    "release": "retoma batch pilot {id}",
     "start_worker": "retoma worker --queues {queue}",
     "none": "",
 }
@@ -269,6 +280,9 @@ def _said(id: int, seen: Evidence) -> dict[str, Any]:
     if cause.get("sentence"):
         past_resumes += f". {str(cause['sentence']).rstrip('.')}"
     too_many = f"{_many(seen.failures, 'job')} failed, more than it allows{_worst(seen)}"
+    last_failed = f"its last step ({seen.finish_pipeline}) failed" + (
+        f": {seen.finish_error.rstrip('.')}" if seen.finish_error else ""
+    )
     used_up = seen.reason == "resumes"
     refuser = (seen.reason or "").removeprefix(_REFUSED)
     return asdict(replace(seen, cause=None)) | {
@@ -276,6 +290,10 @@ def _said(id: int, seen: Evidence) -> dict[str, Any]:
         "one_more": seen.resumes + 1,
         "running_jobs": _many(seen.running, "job"),
         "unfinished_jobs": f"{_many(seen.unfinished, 'job')} {'is' if seen.unfinished == 1 else 'are'}",
+        "left": "its last step is"
+        if seen.finishing in _TO_COME and not seen.unfinished
+        else f"{_many(seen.unfinished, 'job')} {'is' if seen.unfinished == 1 else 'are'}",
+        "finishing": _finishing(seen),
         "orphaned_jobs": _many(seen.orphaned, "job"),
         "failed_jobs": _many(seen.failures, "job"),
         "bad_attempts": _many(seen.bad_endings, "attempt"),
@@ -290,9 +308,11 @@ def _said(id: int, seen: Evidence) -> dict[str, Any]:
         "why": seen.reason or "person",
         "refuser": refuser,
         "refusal": _refusal(seen),
-        "why_failed": past_resumes if used_up else too_many,
+        "why_failed": past_resumes if used_up else last_failed if seen.reason == "finish" else too_many,
         "advice_failed": f"{cause.get('advice') or 'Fix the cause first.'} Then allow one more resume."
         if used_up
+        else "Fix that first. A resume then continues the last step from its saved steps, and runs no other job."
+        if seen.reason == "finish"
         else "Fix that first: a resume alone fails again. Then resume for what is left, and "
         f"'retoma batch retry-failed {id}' for what failed.",
         "worst_errors": _worst(seen),
@@ -302,6 +322,13 @@ def _said(id: int, seen: Evidence) -> dict[str, Any]:
         "priced_by": "--unit …" if by_unit else "--input … --output …",
         "last": f" The last that ended was {seen.last_key}." if seen.last_key else "",
     }
+
+
+def _finishing(seen: Evidence) -> str:
+    """What is to be said of its last step while the batch moves."""
+    if seen.finishing == "open" and not seen.unfinished:
+        return f" All its jobs have ended, and its last step ({seen.finish_pipeline}) is at work."
+    return ""
 
 
 def _many(number: int, noun: str) -> str:

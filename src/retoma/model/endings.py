@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -72,13 +73,40 @@ class Postpone(Ending):
 
 
 class Review(Ending):
-    """A person must decide: *value* is kept as the proposed answer, and the job waits in *review*."""
+    """A person must decide: *value* is kept as the proposed answer, and the job waits in *review*.
+
+    What else is said here helps that person. *margin* is by how much the proposal won; the lowest comes first at the
+    desk. *confidence* is a probability from 0 to 1, and is compared with what people decide. *label* names the proposal
+    in one word; *choices* are the answers that may be chosen with one key: texts, or a mapping from a label to its
+    value. *text* is what the decision is about, *passage* the part of it that decided. *version* names the prompt or
+    the rules, so that their quality can be compared.
+    """
 
     __match_args__ = ("value", "reason")
 
-    def __init__(self, value: Any, reason: str) -> None:
+    def __init__(
+        self,
+        value: Any,
+        reason: str,
+        *,
+        margin: float | None = None,
+        confidence: float | None = None,
+        label: str | None = None,
+        choices: Mapping[str, Any] | Sequence[str] = (),
+        text: str | None = None,
+        passage: str | None = None,
+        title: str | None = None,
+        version: str | None = None,
+    ) -> None:
         super().__init__(reason)
         self.value = value
+        self.margin = _measure("margin", margin)
+        self.confidence = _measure("confidence", confidence)
+        self.label, self.version, self.title = label, version, title
+        self.text, self.passage = text, passage
+        self.choices: Mapping[str, Any] = (
+            dict(choices) if isinstance(choices, Mapping) else {each: each for each in choices}
+        )
 
 
 class Suspend(Ending):
@@ -89,6 +117,18 @@ class Suspend(Ending):
         self.ending = AttemptEnding(ending)
         self.delay = delay
         self.signals = signals
+
+
+def _measure(what: str, given: float | None) -> float | None:
+    if given is None:
+        return None
+    number = float(given)
+    if not math.isfinite(number) or (what == "confidence" and not 0 <= number <= 1):
+        raise ConfigurationError(
+            f"Review(..., {what}={given!r}) is no measure of doubt.",
+            next="A confidence lies between 0 and 1." if what == "confidence" else "A margin is a finite number.",
+        )
+    return number
 
 
 def ending_in(error: BaseException) -> Ending | None:

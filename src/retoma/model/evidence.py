@@ -76,6 +76,14 @@ class Evidence:
     cause: dict[str, Any] | None
     """The diagnosis that was stored when it was marked as stalled."""
     now: datetime
+    held: bool = False
+    """Whether the jobs outside its pilot wait until they are released. They are not among the queued ones here."""
+    finishing: str | None = None
+    """Where its last step stands: "waiting" for the other jobs, "open", "ended" or "failed"."""
+    finish_job_id: int | None = None
+    finish_pipeline: str | None = None
+    finish_error: str | None = None
+    """Why its last step failed."""
 
     def __post_init__(self) -> None:
         for name in ("worst", "cause"):
@@ -128,6 +136,8 @@ class Verdict(StrEnum):
     """Its queue is paused."""
     UNSEALED = "unsealed"
     """It is still being filled."""
+    PILOTED = "piloted"
+    """Its pilot is over, and the other jobs are held until they are released."""
     NO_WORKERS = "no_workers"
     """No live worker serves its queue."""
     WORKER_LOST = "worker_lost"
@@ -161,7 +171,7 @@ class Explanation:
     evidence: dict[str, Any]
     action: str
     """What helps, as one word: "wait", "resume", "fix_and_resume", "fix_key", "start_worker", "resume_queue",
-    "raise_budget", "set_price", "seal", "retry_failed", "none".
+    "raise_budget", "set_price", "seal", "release", "retry_failed", "none".
     """
     advice: str
     """What to do, in order, in a sentence; empty when there is nothing to do."""

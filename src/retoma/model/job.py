@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from decimal import Decimal
 from enum import StrEnum
 
 from retoma.model.ids import BatchId, JobId
@@ -102,9 +103,16 @@ class Job:
     input: str
     output: str | None
     error: str | None
+    traceparent: str | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "state", JobState(self.state))
+
+    @property
+    def trace_id(self) -> str | None:
+        """The trace that it belongs to, when its caller had one."""
+        parts = (self.traceparent or "").split("-")
+        return parts[1] if len(parts) == 4 else None  # noqa: PLR2004 - version, trace, parent and flags
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +169,8 @@ class Ended:
     step: str | None = None
     signals: int = 0
     seconds: float = 0.0
+    review: str | None = None
+    """What the handler says to the person who must decide, as JSON."""
 
     @property
     def id(self) -> int:
@@ -238,6 +248,48 @@ class Checkpoint:
 
 
 @dataclass(frozen=True, slots=True)
+class Redone:
+    """A step that a restart would do again, and what its answered calls have cost."""
+
+    step: str
+    seconds: float | None
+    calls: int
+    cost: Decimal
+    unpriced: int
+
+
+@dataclass(frozen=True, slots=True)
+class RestartPlan:
+    """What a restart of a job, from a step on or from the first, would do again."""
+
+    job: Job
+    step: str | None
+    can: bool
+    why_not: str | None
+    steps: list[Redone]
+
+    @property
+    def seconds(self) -> float:
+        """How long these steps took."""
+        return sum(each.seconds or 0.0 for each in self.steps)
+
+    @property
+    def calls(self) -> int:
+        """How many calls would be made again."""
+        return sum(each.calls for each in self.steps)
+
+    @property
+    def cost(self) -> Decimal:
+        """What these calls cost, as far as is known."""
+        return sum((each.cost for each in self.steps), Decimal(0))
+
+    @property
+    def unpriced(self) -> int:
+        """How many of them cost what nobody knows."""
+        return sum(each.unpriced for each in self.steps)
+
+
+@dataclass(frozen=True, slots=True)
 class Recovered:
     """A job that was recovered from a dead worker, and its new state."""
 
@@ -251,6 +303,13 @@ class Recovered:
     step: str | None
     worker_id: int
     correlation_id: str | None
+    queue: str = ""
+    fence: int = 0
+    seconds: float | None = None
+    """How long the attempt lasted, as far as it is known."""
+    cause: str = ""
+    """worker_gone, lease_expired, or watchdog when its supervisor ended it."""
+    traceparent: str | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "ending", AttemptEnding(self.ending))
@@ -282,6 +341,11 @@ class Presence:
     retried: int
     recovered: int
     busy_seconds: float
+    memory_megabytes: float | None = None
+    """What its process used at the last heartbeat."""
+    drain_requested_at: datetime | None = None
+    """Since when its worker is asked to take no more jobs and to end."""
+    drain_requested_by: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -366,6 +430,11 @@ class Health:
     oldest_due_seconds: float | None
     failed_jobs: int
     echo_seconds: float | None = None
+    """Until a notification came back; None when it did not."""
+    write_seconds: float | None = None
+    """That it takes to write a job; None when the server does not write."""
+    claim_seconds: float | None = None
+    """That it takes to write, claim and end a job; None when that fails, or when this account may not claim."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,3 +13,12 @@ class Overstay:
     kind: str
     oldest_at: datetime | None
     seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Gauge:
+    """One value of a metric that the tables tell, with the values of its labels in their order."""
+
+    name: str
+    labels: list[str]
+    value: float

@@ -8,7 +8,7 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from datetime import datetime
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 from weakref import WeakKeyDictionary, WeakSet
 
 import psycopg
@@ -22,6 +22,8 @@ from retoma.postgres.faults import LOST, TRANSIENT, Outages, is_lost, jitter, no
 from retoma.postgres.url import checked, explain_connection
 from retoma.store.query import Query, numbered
 from retoma.system.settings import Settings
+from retoma.telemetry import emit
+from retoma.telemetry.events import PoolWaited
 
 T = TypeVar("T")
 
@@ -29,6 +31,7 @@ OLDEST = 15
 
 _IDLE_BEFORE_PROBE = 10.0  # seconds; as long as the kernel's keepalive waits before it probes
 _FIRST_SECONDS = 1.0
+_LONG_WAIT = 0.001  # seconds; a shorter wait for a connection is none
 
 __all__ = [
     "LOST", "TRANSIENT", "Database", "SyncDatabase", "check_version", "connection_options", "fetch", "fetch_sync",
@@ -173,7 +176,14 @@ class _Lent:
         """
         asking = asyncio.current_task()
         before = asking.cancelling() if asking else 0
-        connection = await self._pool.getconn()
+        began = time.monotonic()
+        given = False
+        try:
+            connection = await self._pool.getconn()
+            given = True
+        finally:
+            if (waited := time.monotonic() - began) > _LONG_WAIT:
+                emit(PoolWaited(seconds=waited, given=given))
         if asking and asking.cancelling() > before:
             await self._pool.putconn(connection)
             raise asyncio.CancelledError
@@ -187,6 +197,15 @@ class _Lent:
             if borrower is not None:
                 borrower.held.discard(self._connection)
                 borrower.leave()
+
+
+class PoolUse(NamedTuple):
+    """How busy a pool is: connections that are open, idle and allowed, and callers that wait for one."""
+
+    open: int
+    idle: int
+    most: int
+    waiting: int
 
 
 class Database:
@@ -253,6 +272,17 @@ class Database:
             for connection in list(self._made):
                 await connection.close()
             raise
+
+    def use(self) -> PoolUse:
+        """How many connections are open, and how many callers wait for one."""
+        told = self._pool.get_stats()
+        return PoolUse(told["pool_size"], told["pool_available"], told["pool_max"], told.get("requests_waiting", 0))
+
+    def connections(self) -> tuple[int, int]:
+        """How many connections of the pool are busy, and how many are free."""
+        stats = self._pool.get_stats()
+        free = stats.get("pool_available", 0)
+        return max(0, stats.get("pool_size", 0) - free), free
 
     def connection(self) -> AbstractAsyncContextManager[psycopg.AsyncConnection[Any]]:
         """A connection from the pool, in autocommit."""

@@ -10,6 +10,7 @@ from typing import Generic, TypeVar
 from psycopg_pool import PoolClosed
 
 from retoma.postgres.faults import Outages, is_refused
+from retoma.system.marks import unmarked
 
 T = TypeVar("T")
 
@@ -58,7 +59,7 @@ class GroupCommit(Generic[T]):
         """Write *each* with the next statement."""
         self._waiting.append(each)
         if self._busy is None:
-            self._busy = asyncio.get_running_loop().create_task(self._flush())
+            self._busy = asyncio.get_running_loop().create_task(self._flush(), context=unmarked())
 
     async def idle(self) -> None:
         """Wait until everything is written."""

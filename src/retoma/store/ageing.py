@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from retoma.model.validation import HOUSE_QUEUE
 from retoma.store.query import Query, load
 
 SQL = load("retoma.store.queries", "ageing.sql")
@@ -48,7 +49,7 @@ def held(job_id: int | None) -> Query[Held]:
 
 
 def tally() -> Query[Tally]:
-    return Query(SQL["tally"], Tally)
+    return Query(SQL["tally"], Tally, {"house": HOUSE_QUEUE})
 
 
 def statements() -> Query[Statement]:

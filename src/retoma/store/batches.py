@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 from retoma.model.batch import Batch, Durations, ErrorGroup, Event, Found, Progress, StepFigures
 from retoma.model.evidence import Evidence
 from retoma.model.ids import BatchId
+from retoma.model.pilot import Tried
+from retoma.model.result import StoredResult
 from retoma.store.query import Query, load
 
 SQL = load("retoma.store.queries", "batches.sql")
@@ -37,6 +39,9 @@ class NewBatch:
     budget: Decimal | None
     stall_seconds: float
     expires: float
+    traceparent: str | None = None
+    finish: str | None = None
+    """What is declared of its last step, as JSON."""
 
 
 class Hold(NamedTuple):
@@ -53,6 +58,9 @@ class Hold(NamedTuple):
     total: int | None
     failures: int
     operation_id: int | None
+    traceparent: str | None
+    finishing: str | None
+    finish_job_id: int | None
 
 
 class Filling(NamedTuple):
@@ -84,6 +92,8 @@ def create(new: NewBatch) -> Query[int]:
         "budget": new.budget,
         "stall_seconds": new.stall_seconds,
         "expires": new.expires,
+        "traceparent": new.traceparent,
+        "finish": new.finish,
     }
     return Query(SQL["create"], _id, params)
 
@@ -100,6 +110,22 @@ def filling(id: int) -> Query[Filling]:
     return Query(SQL["filling"], Filling, {"id": id})
 
 
+def sample(id: int, *, jobs: int, kinds: int = 12) -> Query[int]:
+    return Query(SQL["sample"], _id, {"id": id, "jobs": jobs, "kinds": kinds})
+
+
+def begin_pilot(id: int, *, jobs: Collection[int]) -> Query[int]:
+    return Query(SQL["begin_pilot"], _id, {"id": id, "jobs": list(jobs)})
+
+
+def release(id: int, *, by: str) -> Query[int]:
+    return Query(SQL["release"], _id, {"id": id, "by": by})
+
+
+def pilot(id: int) -> Query[Tried]:
+    return Query(SQL["pilot"], Tried, {"id": id})
+
+
 def seal(id: int, *, expected: int | None) -> Query[int]:
     return Query(SQL["seal"], _id, {"id": id, "expected": expected})
 
@@ -113,9 +139,13 @@ def pause(id: int, *, reason: str, needed: Decimal | None = None, by: str | None
     return Query(SQL["pause"], _id, {"id": id, "reason": reason, "needed": needed, "by": by})
 
 
-def resume(id: int, *, epoch: int | None, max_resumes: int | None, by: str) -> Query[tuple[str, bool]]:
-    """(the state it was in, whether a live worker serves it), when this call changed it."""
-    params = {"id": id, "epoch": epoch, "max_resumes": max_resumes, "by": by}
+def resume(
+    id: int, *, epoch: int | None, max_resumes: int | None, by: str, traceparent: str | None = None
+) -> Query[tuple[str, bool]]:
+    """(the state it was in, whether a live worker serves it), when this call changed it. *traceparent* is the span of
+    the resume, to which the next one links.
+    """
+    params = {"id": id, "epoch": epoch, "max_resumes": max_resumes, "by": by, "traceparent": traceparent}
     return Query(SQL["resume"], lambda _id, was, served, _hint: (was, served), params)
 
 
@@ -195,8 +225,26 @@ def reopen(id: int, *, by: str | None = None) -> Query[int]:
     return Query(SQL["reopen"], _id, {"id": id, "by": by})
 
 
-def settle(id: int) -> Query[tuple[int, str]]:
-    return Query(SQL["settle"], lambda id_, state: (id_, state), {"id": id})
+def settle(id: int, *, followed: bool = False) -> Query[tuple[int, str]]:
+    """Nothing more is queued by an operation; or, with *followed*, the job of the last step has followed its batch."""
+    return Query(SQL["settle"], lambda id_, state: (id_, state), {"id": id, "followed": followed})
+
+
+class Owing(NamedTuple):
+    """A batch whose last step needs a hand."""
+
+    id: int
+    job_id: int
+    finishing: str
+    owed: bool
+
+
+def owing(ids: Collection[int] | None = None, *, limit: int = 100) -> Query[Owing]:
+    return Query(SQL["owing"], Owing, {"ids": None if ids is None else list(ids), "limit": limit})
+
+
+def dismiss(id: int, job_id: int) -> Query[int]:
+    return Query(SQL["dismiss"], _id, {"id": id, "job_id": job_id})
 
 
 def restarted(id: int, *, configuration: str | None, by: str | None = None) -> Query[int]:
@@ -245,6 +293,7 @@ def page(
     pipeline: str | None = None,
     labels: str | None = None,
     name: str | None = None,
+    text: str | None = None,
     before: int | None = None,
     limit: int = 50,
 ) -> Query[Batch]:
@@ -253,6 +302,7 @@ def page(
         "pipeline": pipeline,
         "labels": labels,
         "name": name,
+        "text": text,
         "before": before,
         "limit": limit,
     }
@@ -279,12 +329,19 @@ def evidence(id: int) -> Query[Evidence]:
     return Query(SQL["evidence"], Evidence, {"id": id})
 
 
+def results(
+    id: int, *, states: Sequence[str], after: int, limit: int, steps: Sequence[str] = ()
+) -> Query[StoredResult]:
+    params = {"id": id, "states": list(states), "after": after, "limit": limit, "steps": list(steps)}
+    return Query(SQL["results"], StoredResult, params)
+
+
 def plan(id: int) -> Query[Found]:
     return Query(SQL["plan"], Found, {"id": id})
 
 
-def events(id: int, *, after: int, limit: int) -> Query[Event]:
-    params = {"id": id, "after": after, "limit": limit}
+def events(id: int, *, after: int, limit: int, jobs: bool = True) -> Query[Event]:
+    params = {"id": id, "after": after, "limit": limit, "jobs": jobs}
     return Query(SQL["events"], lambda seq, kind, at, data: Event(BatchId(id), seq, kind, at, data), params)
 
 

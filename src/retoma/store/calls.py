@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 from retoma.model.call import Call, Opened, Price, Spend
+from retoma.model.machine import Budget
 from retoma.model.rates import Usage
 from retoma.store.query import Query, array, load
 
@@ -194,6 +195,7 @@ def page(
     batch_id: int | None = None,
     state: str | None = None,
     provider: str | None = None,
+    model: str | None = None,
     before: int | None = None,
     limit: int = 50,
 ) -> Query[Call]:
@@ -202,6 +204,7 @@ def page(
         "batch_id": batch_id,
         "state": state,
         "provider": provider,
+        "model": model,
         "before": before,
         "limit": limit,
     }
@@ -217,12 +220,37 @@ def spend(
     *,
     batch_id: int | None = None,
     since: datetime | None = None,
+    until: datetime | None = None,
     after: tuple[Decimal, str] | None = None,
     limit: int | None = None,
 ) -> Query[Spend]:
+    return Query(SQL["spend"], Spend, {"by": by, **_spent(batch_id, since, until, after, limit)})
+
+
+def spend_by_label(
+    *,
+    batch_id: int | None = None,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    after: tuple[Decimal, str] | None = None,
+    limit: int | None = None,
+) -> Query[Spend]:
+    return Query(SQL["spend_by_label"], Spend, _spent(batch_id, since, until, after, limit))
+
+
+def _spent(
+    batch_id: int | None,
+    since: datetime | None,
+    until: datetime | None,
+    after: tuple[Decimal, str] | None,
+    limit: int | None,
+) -> dict[str, Any]:
     paid, name = after or (None, None)
-    params = {"by": by, "batch_id": batch_id, "since": since, "paid": paid, "after": name, "limit": limit}
-    return Query(SQL["spend"], Spend, params)
+    return {"batch_id": batch_id, "since": since, "until": until, "paid": paid, "after": name, "limit": limit}
+
+
+def budgets(*, limit: int = 20) -> Query[Budget]:
+    return Query(SQL["budgets"], Budget, {"limit": limit})
 
 
 def price(provider: str, model: str) -> Query[Price]:

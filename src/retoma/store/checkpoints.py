@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from retoma.model.job import Checkpoint, NewCheckpoint, Saved, Stood
+from retoma.model.job import Checkpoint, NewCheckpoint, Redone, Saved, Stood
 from retoma.store.query import Query, array, load
 
 SQL = load("retoma.store.queries", "checkpoints.sql")
@@ -71,3 +71,7 @@ def history(
     saved_at, step, generation = after or (None, None, None)
     place = {"saved_at": saved_at, "step": step, "generation": generation}
     return Query(SQL["history"], Checkpoint, {"job_id": job_id, "values": values, **place, "limit": limit})
+
+
+def again(job_id: int, *, step: str | None) -> Query[Redone]:
+    return Query(SQL["again"], Redone, {"job_id": job_id, "step": step})

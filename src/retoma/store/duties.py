@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from retoma.model.machine import DutyRound
 from retoma.store.query import Query, load
 
 SQL = load("retoma.store.queries", "duties.sql")
@@ -42,3 +43,7 @@ def look(rounds: Mapping[str, float], *, every: float, taken_by: str) -> Query[D
 
 def leave(name: str, *, taken_by: str) -> Query[str]:
     return Query(SQL["leave"], str, {"name": name, "taken_by": taken_by})
+
+
+def all() -> Query[DutyRound]:
+    return Query(SQL["all"], DutyRound)

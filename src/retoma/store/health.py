@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 from retoma.model.job import Health, Holder
+from retoma.model.machine import TableSize
 from retoma.model.upkeep import Overstay
 from retoma.store.query import Query, load
 
@@ -19,3 +23,18 @@ def holders(pid: int) -> Query[Holder]:
 
 def overstays(older_than: float) -> Query[Overstay]:
     return Query(SQL["overstays"], Overstay, {"older_than": older_than})
+
+
+def sizes(schemas: Sequence[str], *, limit: int = 12) -> Query[TableSize]:
+    return Query(SQL["sizes"], TableSize, {"schemas": list(schemas), "limit": limit})
+
+
+class Revision(NamedTuple):
+    """At which revision the tables are, and how large the database is."""
+
+    revision: str | None
+    bytes: int
+
+
+def revision() -> Query[Revision]:
+    return Query(SQL["revision"], Revision)

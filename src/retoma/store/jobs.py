@@ -23,6 +23,12 @@ ALONE_FROM = MOST_CRASHES - 1
 this number, because the partial index over those jobs does.
 """
 
+BESIDE = "beside"
+"""Why an attempt ended that had begun when another job took their executor down."""
+
+MOST_BESIDE = 10
+"""A job that was given back so often because another one took their executor down runs alone, without blame."""
+
 MOST_OUTAGES = 20
 """How often a job may be postponed at no cost because the database was unreachable."""
 
@@ -169,6 +175,7 @@ def _said(worker_id: int, endings: Sequence[Ended]) -> dict[str, Any]:
         "steps": array([each.step for each in endings]),
         "signals": array([each.signals for each in endings]),
         "seconds": array([each.seconds for each in endings]),
+        "reviews": array([each.review for each in endings]),
         "most_outages": MOST_OUTAGES,
     }
 
@@ -184,7 +191,7 @@ def ended(endings: Sequence[Ended]) -> Query[tuple[int, str]]:
 
 @dataclass(frozen=True, slots=True)
 class Blame:
-    """A job that was running when its executor ended: how that counts, and its last step."""
+    """A job that had begun when its executor ended: how that counts, and its last step."""
 
     id: int
     ending: AttemptEnding
@@ -192,6 +199,12 @@ class Blame:
     delay: float = 0.0
     seconds: float | None = None
     again: bool = True
+    alone: bool = False
+    """Its code, and no other's, was on the processor: it runs alone from now on."""
+    reason: str | None = None
+    """Why the attempt ended, when it is not what the executor died of; BESIDE for a job that did not do it."""
+    error: str | None = None
+    """What is said of it, when it is not what is said of every job."""
 
 
 def bury(
@@ -211,11 +224,15 @@ def bury(
         "steps": [each.step for each in blamed],
         "seconds": [each.seconds for each in blamed],
         "again": [each.again for each in blamed],
+        "alone": [each.alone for each in blamed],
+        "reasons": [each.reason for each in blamed],
+        "errors": [each.error for each in blamed],
         "reason": reason,
         "error": error,
         "signal": signal,
         "peak_megabytes": peak_megabytes,
         "most_crashes": MOST_CRASHES,
+        "most_beside": MOST_BESIDE,
     }
     return Query(SQL["bury"], Recovered, params)
 
@@ -245,8 +262,19 @@ def retry(ids: Sequence[int], *, attempts: int | None = None) -> Query[tuple[int
     return Query(SQL["retry"], _id_and_state, {"ids": sorted(ids), "attempts": attempts})
 
 
-def restart(id: int, *, attempts: int | None = None) -> Query[tuple[int, str]]:
-    return Query(SQL["restart"], _id_and_state, {"id": id, "attempts": attempts})
+def restart(
+    ids: int | Sequence[int], *, attempts: int | None = None, step: str | None = None
+) -> Query[tuple[int, str]]:
+    which = [ids] if isinstance(ids, int) else sorted(ids)
+    return Query(SQL["restart"], _id_and_state, {"ids": which, "attempts": attempts, "step": step})
+
+
+def move(ids: Sequence[int], queue: str) -> Query[tuple[int, str]]:
+    return Query(SQL["move"], _id_and_state, {"ids": sorted(ids), "queue": queue})
+
+
+def prioritise(ids: Sequence[int], priority: int) -> Query[tuple[int, str]]:
+    return Query(SQL["prioritise"], _id_and_state, {"ids": sorted(ids), "priority": priority})
 
 
 def signal(id: int, name: str, value: str) -> Query[tuple[int, str]]:

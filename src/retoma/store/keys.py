@@ -44,10 +44,11 @@ class Lock:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """How many keys exist, and how many of them are accepted."""
+    """How many keys and accounts exist, and how many of them are accepted; *people* are the accounts among these."""
 
     existing: int
     usable: int
+    people: int
 
 
 def _lock(secret_hash: bytes, previous_hash: bytes | None, rested: bool, *key: Any) -> Lock:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from retoma.model.call import Grant, Limit
+from retoma.model.machine import LimitState
 from retoma.store.query import Query, load
 
 SQL = load("retoma.store.queries", "limits.sql")
@@ -87,5 +88,17 @@ def put(name: str, *, requests: int | None, tokens: int | None, at_once: int | N
     return Query(SQL["put"], _name, params)
 
 
+def remove(name: str) -> Query[str]:
+    return Query(SQL["remove"], _name, {"name": name})
+
+
 def all() -> Query[Limit]:
     return Query(SQL["all"], Limit)
+
+
+def stand() -> Query[LimitState]:
+    return Query(SQL["stand"], LimitState)
+
+
+def close(name: str) -> Query[str]:
+    return Query(SQL["close"], _name, {"name": name})

@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 from retoma.model.job import Job, JobState
+from retoma.model.operation import JobFilter
+from retoma.model.view import Hit
 from retoma.store.query import Query, load
 
 SQL = load("retoma.store.queries", "looking.sql")
@@ -101,3 +103,17 @@ def walk_key(wanted: Filter, span: Span) -> Query[Walked]:
 
 def some(ids: Sequence[int], *, content: bool) -> Query[Job]:
     return Query(SQL["some"], Job, {"ids": list(ids), "content": content})
+
+
+def walk_failed(wanted: JobFilter, span: Span) -> Query[Walked]:
+    fields = ("pipeline", "queue", "batch_id", "fingerprint", "key_prefix", "created_after", "created_before")
+    return Query(SQL["walk_failed"], Walked, {name: getattr(wanted, name) for name in fields} | asdict(span))
+
+
+def hits(text: str, id: int | None, *, pipeline: str | None, limit: int) -> Query[Hit]:
+    return Query(SQL["hits"], Hit, {"text": text, "id": id, "pipeline": pipeline, "limit": limit})
+
+
+def keyed(text: str, *, pipeline: str | None, limit: int, before: int, look: int = AT_MOST) -> Query[Hit]:
+    params = {"text": text, "pipeline": pipeline, "limit": limit, "before": before, "look": look}
+    return Query(SQL["keyed"], Hit, params)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from retoma.model.job import Due, Schedule
+from retoma.model.machine import ScheduleRun
 from retoma.store.query import Query, load
 
 SQL = load("retoma.store.queries", "schedules.sql")
@@ -83,3 +84,8 @@ def remove(name: str) -> Query[str]:
 
 def all() -> Query[Schedule]:
     return Query(SQL["all"], Schedule)
+
+
+def runs(*, each: int = 5) -> Query[ScheduleRun]:
+    """*each* is how many of every schedule."""
+    return Query(SQL["runs"], ScheduleRun, {"each": each})

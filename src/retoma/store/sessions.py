@@ -20,6 +20,7 @@ class Session:
     id: str
     opened_by: str
     key_id: str | None
+    user_id: str | None
     name: str | None
     address: str | None
     created_at: datetime
@@ -31,7 +32,7 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class NewSession:
-    """A session to be created: with an API key, with the key of the environment, or with the
+    """A session to be created: with an API key, by a user, with the key of the environment, or with the
     token of a keyless server.
     """
 
@@ -39,11 +40,21 @@ class NewSession:
     secret_hash: bytes
     opened_by: str
     key_id: str | None
+    user_id: str | None
     proof: bytes | None
     link_hash: bytes | None
     made: float | None
     address: str | None
     lasts: float
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """The user who opened a session."""
+
+    id: str
+    name: str
+    role: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +66,21 @@ class Lock:
     proof: bytes | None
     rested: bool
     usable: bool
+    user: Person | None
     key: Key | None
 
 
-def _lock(secret_hash: bytes, opened_by: str, proof: bytes | None, rested: bool, usable: bool, *key: Any) -> Lock:
-    return Lock(secret_hash, opened_by, proof, rested, usable, Key(*key) if key[0] is not None else None)
+def _lock(secret_hash: bytes, opened_by: str, proof: bytes | None, rested: bool, usable: bool, *opener: Any) -> Lock:
+    user, key = opener[:3], opener[3:]
+    return Lock(
+        secret_hash,
+        opened_by,
+        proof,
+        rested,
+        usable,
+        Person(*user) if user[0] is not None else None,
+        Key(*key) if key[0] is not None else None,
+    )
 
 
 def open(new: NewSession) -> Query[str]:
@@ -68,6 +89,7 @@ def open(new: NewSession) -> Query[str]:
         "secret_hash": new.secret_hash,
         "opened_by": new.opened_by,
         "key_id": new.key_id,
+        "user_id": new.user_id,
         "proof": new.proof,
         "link_hash": new.link_hash,
         "made": new.made,

@@ -38,8 +38,40 @@ def key(id: str) -> Query[str]:
     return Query(SQL["key"], str, {"id": id})
 
 
+def alert(id: str) -> Query[str]:
+    return Query(SQL["alert"], str, {"id": _number(id)})
+
+
 def session(id: str) -> Query[str]:
     return Query(SQL["session"], str, {"id": id})
+
+
+def operation(id: str) -> Query[str]:
+    return Query(SQL["operation"], str, {"id": _number(id)})
+
+
+def view(id: str) -> Query[str]:
+    return Query(SQL["view"], str, {"id": _number(id)})
+
+
+def worker(id: str) -> Query[str]:
+    return Query(SQL["worker"], str, {"id": id})
+
+
+def review(id: str) -> Query[str]:
+    return Query(SQL["review"], str, {"id": _number(id)})
+
+
+def user(id: str) -> Query[str]:
+    return Query(SQL["user"], str, {"id": id})
+
+
+def webhook(id: str) -> Query[str]:
+    return Query(SQL["webhook"], str, {"id": id})
+
+
+def delivery(id: str) -> Query[str]:
+    return Query(SQL["delivery"], str, {"id": id})
 
 
 KINDS: Mapping[str, Callable[[str], Query[str]]] = {
@@ -50,5 +82,13 @@ KINDS: Mapping[str, Callable[[str], Query[str]]] = {
     "limit": limit,
     "key": key,
     "session": session,
+    "operation": operation,
+    "view": view,
+    "worker": worker,
+    "review": review,
+    "user": user,
+    "webhook": webhook,
+    "delivery": delivery,
+    "alert": alert,
 }
 """The kinds whose state can be read, beside those of extensions; for others only the request is known."""

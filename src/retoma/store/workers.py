@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from retoma.model.job import Claim, Metrics, Presence
+from retoma.model.machine import HeldJob
 from retoma.store.query import Query, load
 from retoma.system.process_identity import ProcessIdentity
 
@@ -27,6 +28,10 @@ class Pulse:
     retried: int = 0
     recovered: int = 0
     busy: float = 0.0
+    memory: float | None = None
+    """Megabytes that the process uses."""
+    doing: str | None = None
+    """JSON: job, fence and step of each place that is busy."""
 
 
 def hello(
@@ -71,6 +76,8 @@ def heartbeat(pulses: Sequence[Pulse]) -> Query[int]:
         "retried": [each.retried for each in pulses],
         "recovered": [each.recovered for each in pulses],
         "busy": [each.busy for each in pulses],
+        "memory": [each.memory for each in pulses],
+        "doing": [each.doing for each in pulses],
     }
     return Query(SQL["heartbeat"], int, params)
 
@@ -93,6 +100,30 @@ def called_off(ids: Sequence[int], believed: Sequence[tuple[int, int, int]] = ()
         "fences": [fence for _, _, fence in believed],
     }
     return Query(SQL["called_off"], CalledOff, params)
+
+
+def asked_to_drain(ids: Sequence[int]) -> Query[int]:
+    return Query(SQL["asked_to_drain"], int, {"ids": list(ids)})
+
+
+def drain(label: str, *, by: str | None = None) -> Query[int]:
+    """The numbers of the executors that were asked; none when nobody works under *label*."""
+    return Query(SQL["drain"], int, {"label": label, "by": by})
+
+
+def holding(ids: Sequence[int], *, limit: int = 1_000) -> Query[HeldJob]:
+    return Query(SQL["holding"], HeldJob, {"ids": list(ids), "limit": limit})
+
+
+class Losses(NamedTuple):
+    """How many executors of a label were given up."""
+
+    label: str
+    lost: int
+
+
+def losses() -> Query[Losses]:
+    return Query(SQL["losses"], Losses)
 
 
 def held(worker_id: int, *, limit: int = 10_000) -> Query[tuple[Claim, UUID | None]]:

@@ -8,6 +8,8 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Generic, TypeVar
 
+from retoma.system.marks import unmarked
+
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -75,7 +77,7 @@ class Coalescer(Generic[T, R]):
         result: asyncio.Future[R] = loop.create_future()
         self._waiting.append((each, result))
         if self._busy is None:
-            self._busy = loop.create_task(self._flush())
+            self._busy = loop.create_task(self._flush(), context=unmarked())
         return result
 
     async def _flush(self) -> None:

@@ -7,7 +7,7 @@ import socket
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AliasChoices, Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic import AliasChoices, Field, SecretStr, ValidationError, ValidationInfo, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from retoma.errors import ConfigurationError
@@ -100,6 +100,13 @@ class Settings(BaseSettings):
     log_format: Literal["auto", "text", "json"] = "auto"
     """Lines for people or for machines; *auto* is text in a terminal and JSON elsewhere."""
 
+    metrics_port: int | None = Field(default=None, ge=0, le=65_535)
+    """Where a worker answers scrapes of Prometheus; without it, nowhere. Each worker of a machine needs its own."""
+    metrics_host: str = "127.0.0.1"
+    """The address of that port."""
+    metrics_open: Literal["key", "loopback"] = "key"
+    """Who may read /metrics of the server: callers with a key that may read, or also everybody on this machine."""
+
     api_key: SecretStr | None = Field(default=None, exclude=True)
     """A key with all scopes for HTTP, in addition to those created with 'retoma key create'."""
     api_key_file: Path | None = None
@@ -112,10 +119,36 @@ class Settings(BaseSettings):
     """Whether a server without keys asks callers from this machine for the token in *home*."""
     audit_days: float = Field(default=365.0, ge=1)
     """How long the audit is kept."""
+    oidc_issuer: str | None = None
+    """The OpenID provider with which people sign in, as it calls itself: https://login.example.org."""
+    oidc_client_id: str = ""
+    """What this server is called there."""
+    oidc_client_secret: SecretStr | None = Field(default=None, exclude=True, repr=False)
+    """The secret for it, where the provider gives one."""
+    oidc_scopes: str = "openid profile email"
+    """What the provider is asked to tell."""
+    oidc_name_claim: str = "preferred_username"
+    """Which claim has the name of the account."""
+    oidc_role_claim: str = "groups"
+    """Which claim has the person's groups."""
+    oidc_roles: Annotated[tuple[tuple[str, str], ...], NoDecode] = ()
+    """Which group has which role, such as retoma-admins=admin; separated by commas, and compared exactly."""
+    oidc_role: Literal["reader", "reviewer", "operator", "admin"] | None = None
+    """The role of whoever has none by a group; without one they are refused."""
+    webhook_private: Literal["on", "off"] = "off"
+    """Whether webhooks may go to addresses inside: private, loopback, and over plain http."""
+    webhook_seconds: float = Field(default=15.0, gt=0, le=60)
+    """How long the receiver of a webhook may take to answer."""
+    web_read_only: Literal["on", "off"] = "off"
+    """Whether the server refuses every change: then its pages and its API show, and nothing more."""
     web_tries: int = Field(default=20, ge=1)
     """How many wrong keys an address may try in a minute before it is refused for the rest of it."""
     web_allow_hosts: Annotated[tuple[str, ...], NoDecode] = ()
     """Host names under which the API may be called, in addition to those of this machine; separated by commas."""
+    web_trace_url: str = Field(default="", pattern=r"^(|https?://[^\s]+)$")
+    """The address of a trace in your own tracing system, to which the page of a job leads; ``{id}`` in it stands for
+    the trace id. Empty shows no link.
+    """
     web_header_bytes: int = Field(default=65_536, ge=1000)
     """The largest head of a request: its first line and its headers together."""
     web_headers: int = Field(default=100, ge=10)
@@ -153,6 +186,21 @@ class Settings(BaseSettings):
     web_deadline_seconds: float = Field(default=10.0, gt=0)
     """How long a reading request may take, and how long a writing request waits for a connection."""
 
+    alert_webhook: SecretStr | None = Field(default=None, exclude=True, repr=False)
+    """The http or https address to which each incident is posted once."""
+    alert_webhook_secret: SecretStr | None = Field(default=None, exclude=True, repr=False)
+    """A secret with which what is posted is signed, as Standard Webhooks describe."""
+    alert_smtp: SecretStr | None = Field(default=None, exclude=True, repr=False)
+    """The mail server for incidents, such as smtp://user:password@host:587, or smtps://."""
+    alert_email_to: Annotated[tuple[str, ...], NoDecode] = ()
+    """Who gets an e-mail about each incident; separated by commas."""
+    alert_email_from: str | None = None
+    """The sender of these e-mails; without one, retoma at this machine."""
+    alert_language: Literal["en", "pt"] = "en"
+    """The language of what is sent."""
+    alert_resolved: Literal["on", "off"] = "off"
+    """Whether a second message says that an incident is over."""
+
     key_requests_per_minute: int | None = Field(default=None, ge=1)
     """Requests that one API key may make in a minute to one server process; without it there is no limit."""
     key_bytes_per_day: int | None = Field(default=None, ge=1)
@@ -168,6 +216,16 @@ class Settings(BaseSettings):
         if given is not None and (why := validation.weakness(given.get_secret_value())):
             raise ValueError(f"it {why}, and could be guessed; 'openssl rand -base64 32' prints a good one")
         return given
+
+    @field_validator("oidc_roles", mode="before")
+    @classmethod
+    def _pairs(cls, given: Any) -> Any:
+        if not isinstance(given, str):
+            return given
+        pairs = [tuple(part.strip() for part in each.rpartition("=")[::2]) for each in given.split(",") if each.strip()]
+        if any(not group or role not in ("reader", "reviewer", "operator", "admin") for group, role in pairs):
+            raise ValueError("it is group=role, separated by commas; roles are reader, reviewer, operator and admin")
+        return pairs
 
     @model_validator(mode="before")
     @classmethod
@@ -187,7 +245,15 @@ class Settings(BaseSettings):
     def _split_places(cls, given: Any) -> Any:
         return [each for each in given.split(os.pathsep) if each] if isinstance(given, str) else given
 
-    @field_validator("web_allow_hosts", "sandbox_environment", mode="before")
+    @field_validator("alert_webhook", "alert_smtp")
+    @classmethod
+    def _an_address_has_a_known_beginning(cls, given: SecretStr | None, info: ValidationInfo) -> SecretStr | None:
+        allowed = ("http://", "https://") if info.field_name == "alert_webhook" else ("smtp://", "smtps://")
+        if given is not None and not given.get_secret_value().startswith(allowed):
+            raise ValueError(f"it must begin with {' or '.join(allowed)}")
+        return given
+
+    @field_validator("web_allow_hosts", "sandbox_environment", "alert_email_to", mode="before")
     @classmethod
     def _split(cls, given: Any) -> Any:
         return [name.strip() for name in given.split(",") if name.strip()] if isinstance(given, str) else given

@@ -95,6 +95,14 @@ class Codec(Generic[T]):
         return SchemaValidator(_left_at_first_fault(self._adapter.core_schema), CoreConfig(val_json_bytes="base64"))
 
     @functools.cached_property
+    def schema(self) -> dict[str, Any]:
+        """The JSON schema of the annotation; an empty one, which takes any JSON value, where it has none."""
+        try:
+            return cast(dict[str, Any], json.loads(json.dumps(self._adapter.json_schema(), default=str)))
+        except (PydanticUserError, PydanticSerializationError):
+            return {}
+
+    @functools.cached_property
     def fingerprint(self) -> str:
         """Changes with the structure of the annotation, and not with titles and descriptions."""
         try:

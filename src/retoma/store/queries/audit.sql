@@ -25,6 +25,7 @@ select audit.id, audit.at, audit.who, audit.name, audit.via, audit.address, audi
    and (%(object_id)s::text is null or audit.object_id = %(object_id)s::text)
    and (%(outcome)s::text is null or audit.outcome = %(outcome)s::text)
    and (%(since)s::timestamptz is null or audit.at >= %(since)s::timestamptz)
+   and (%(until)s::timestamptz is null or audit.at < %(until)s::timestamptz)
    and (%(lately)s::float8 is null or audit.at >= now() - make_interval(secs => %(lately)s::float8))
    and (%(before)s::bigint is null or audit.id < %(before)s::bigint)
  order by audit.id desc

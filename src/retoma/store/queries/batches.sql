@@ -18,12 +18,13 @@ places as (
 ),
 created as (
     insert into retoma.batches (id, name, pipeline, queue, lane_id, route, labels, configuration, correlation_id,
-                                max_resumes, max_failure_rate, budget, stall_seconds, event_seq, expires_at)
+                                max_resumes, max_failure_rate, budget, stall_seconds, event_seq, expires_at,
+                                traceparent, finish)
     overriding system value
     select new.id, %(name)s::text, %(pipeline)s::text, %(queue)s::text, lane.id, %(route)s::text,
            %(labels)s::jsonb, %(configuration)s::json, %(correlation_id)s::text, %(max_resumes)s::integer,
            %(max_failure_rate)s::real, %(budget)s::numeric, %(stall_seconds)s::real, 1,
-           now() + make_interval(secs => %(expires)s::float8)
+           now() + make_interval(secs => %(expires)s::float8), %(traceparent)s::text, %(finish)s::json
       from new
      cross join lane
     returning id, name
@@ -42,7 +43,8 @@ select pg_advisory_xact_lock(736802, (%(id)s::bigint %% 2147483647)::integer)::t
 -- name: hold
 -- Locks and reads the row. Later statements of the same transaction see everything that was committed before.
 select batch.state, batch.was, batch.epoch, batch.resumes, batch.max_resumes, batch.unfinished,
-       batch.sealed_at is not null as sealed, batch.reason, batch.total, batch.failures, batch.operation_id
+       batch.sealed_at is not null as sealed, batch.reason, batch.total, batch.failures, batch.operation_id,
+       batch.traceparent, batch.finishing, batch.finish_job_id
   from retoma.batches as batch
  where batch.id = %(id)s::bigint
    and batch.pruned_at is null
@@ -58,10 +60,129 @@ select batch.id, batch.queue, lane.name as lane, batch.pipeline, batch.correlati
    and batch.state = 'queued'
    for share of batch;
 
+-- name: sample
+-- Which jobs of an open batch its pilot runs: of all jobs in the order of their kind and size, some at equal distances.
+-- So each kind and each size has its share, and the same jobs give the same pilot. The kind is the first field of the
+-- input, where there is one and it has few values.
+with job as materialized (
+    select job.id, octet_length(job.input::text) as size,
+           case when json_typeof(job.input) = 'object'
+                then left((select field.value from json_each_text(job.input) as field limit 1), 100) end as kind
+      from retoma.jobs as job
+     where job.batch_id = %(id)s::bigint
+       and job.state = 'queued'
+),
+kinds as materialized (
+    select count(distinct job.kind) as many from job
+),
+placed as materialized (
+    select job.id, count(*) over () as jobs,
+           row_number() over (order by case when kinds.many <= %(kinds)s::integer then job.kind end nulls last,
+                                       job.size, job.id) as place
+      from job
+     cross join kinds
+)
+select placed.id
+  from placed
+ where placed.place * %(jobs)s::bigint / placed.jobs > (placed.place - 1) * %(jobs)s::bigint / placed.jobs
+ order by placed.id;
+
+-- name: begin_pilot
+-- The jobs of the pilot go into a lane of their own, which opens with the batch; the lane of the others stays closed.
+-- The caller has locked the batch, which is not sealed: nobody else touches its jobs.
+with wanted as materialized (
+    select batch.id, batch.queue, lane.at_once
+      from retoma.batches as batch
+      join retoma.lanes as lane on lane.id = batch.lane_id
+     where batch.id = %(id)s::bigint
+       and batch.sealed_at is null
+       and batch.pilot_lane_id is null
+),
+lane as (
+    insert into retoma.lanes (queue, name, at_once, closed_at)
+    select wanted.queue, 'batch:' || wanted.id || ':pilot', wanted.at_once, now() from wanted
+    returning id, at_once
+),
+places as (
+    insert into retoma.slots (lane_id, place)
+    select lane.id, place from lane cross join generate_series(1, lane.at_once) as place
+),
+moved as (
+    update retoma.jobs as job
+       set lane_id = lane.id
+      from lane
+     where job.id = any (%(jobs)s::bigint[])
+       and job.batch_id = %(id)s::bigint
+       and job.state = 'queued'
+)
+update retoma.batches as batch
+   set pilot_lane_id = lane.id,
+       held_at = now()
+  from wanted
+ cross join lane
+ where batch.id = wanted.id
+returning batch.id;
+
+-- name: release
+-- What the pilot held may be taken: two rows, however many jobs there are. Of several callers, one finds it held.
+with wanted as materialized (
+    select batch.id, batch.lane_id, batch.queue, batch.state, batch.event_seq
+      from retoma.batches as batch
+     where batch.id = %(id)s::bigint
+       and batch.held_at is not null
+       and batch.sealed_at is not null
+       and batch.state in ('queued', 'running', 'stalled', 'paused')
+       for no key update
+),
+released as (
+    update retoma.batches as batch
+       set held_at = null,
+           last_progress_at = case when wanted.state = 'running' then now() else batch.last_progress_at end,
+           epoch = batch.epoch + 1,
+           event_seq = wanted.event_seq + 1
+      from wanted
+     where batch.id = wanted.id
+),
+opened as (
+    update retoma.lanes as lane
+       set closed_at = null,
+           awake = true,
+           wake_at = null
+      from wanted
+     where lane.id = wanted.lane_id
+       and wanted.state <> 'paused'
+),
+story as (
+    insert into retoma.events (batch_id, seq, kind, data)
+    select wanted.id, wanted.event_seq + 1, 'released', json_build_object('by', %(by)s::text) from wanted
+)
+select wanted.id, pg_notify('retoma', wanted.queue)::text as hint from wanted;
+
+-- name: pilot
+-- Each job of the pilot: how it stands, how long it worked, and what it cost.
+select job.id, job.state, octet_length(job.input::text)::integer as size,
+       coalesce(worked.seconds, 0)::float8 as seconds, worked.began_at, worked.ended_at,
+       coalesce(paid.cost, 0) as cost, coalesce(paid.unpriced, 0)::integer as unpriced
+  from retoma.batches as batch
+  join retoma.jobs as job on job.batch_id = batch.id and job.lane_id = batch.pilot_lane_id
+  left join lateral (
+       select sum(attempt.seconds) as seconds, min(attempt.claimed_at) as began_at, max(attempt.ended_at) as ended_at
+         from retoma.attempts as attempt
+        where attempt.job_id = job.id) as worked on true
+  left join lateral (
+       select sum(call.cost) as cost,
+              count(*) filter (where call.cost_basis in ('unpriced', 'unreported')) as unpriced
+         from retoma.calls as call
+        where call.job_id = job.id) as paid on true
+ where batch.id = %(id)s::bigint
+   and batch.pruned_at is null
+ order by job.id;
+
 -- name: seal
 -- All its jobs are there, so they can be claimed from now on. A batch without jobs stays open.
 with counted as materialized (
-    select batch.id, batch.lane_id, batch.event_seq
+    select batch.id, batch.lane_id, batch.pilot_lane_id, batch.held_at, batch.event_seq, batch.queue, batch.name,
+           batch.pipeline, batch.correlation_id, batch.traceparent, batch.finish::jsonb as finish
       from retoma.batches as batch
      where batch.id = %(id)s::bigint
        and batch.sealed_at is null
@@ -69,14 +190,34 @@ with counted as materialized (
        for no key update
 ),
 filled as materialized (
-    select counted.id, counted.lane_id, counted.event_seq, count(*)::integer as total,
+    select counted.id, counted.lane_id, counted.pilot_lane_id, counted.held_at, counted.event_seq, counted.queue,
+           counted.name, counted.pipeline, counted.correlation_id, counted.traceparent, counted.finish,
+           count(*)::integer as total,
            count(*) filter (where job.state = 'queued')::integer as unfinished,
            count(*) filter (where job.state = 'failed')::integer as failures
       from counted
       join retoma.jobs as job on job.batch_id = counted.id
-     group by 1, 2, 3
+     group by 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11
     having count(*) filter (where job.state = 'queued') > 0
        and count(*) = coalesce(%(expected)s::integer, count(*))
+),
+last_lane as (
+    -- Its last step, where it has one, is a job of the batch from here on: in a lane that opens when its turn comes.
+    insert into retoma.lanes (queue, name, closed_at)
+    select filled.queue, 'batch:' || filled.id || ':finish', now() from filled where filled.finish is not null
+    returning id
+),
+last_job as (
+    insert into retoma.jobs (batch_id, queue, lane_id, pipeline, key, priority, max_attempts, timeout_seconds,
+                             correlation_id, traceparent, input)
+    select filled.id, filled.queue, last_lane.id, filled.finish ->> 'pipeline', 'finish',
+           (filled.finish ->> 'priority')::smallint, (filled.finish ->> 'attempts')::integer,
+           (filled.finish ->> 'timeout')::real, filled.correlation_id, filled.traceparent,
+           json_build_object('batch_id', filled.id, 'name', filled.name, 'pipeline', filled.pipeline,
+                             'total', filled.total)
+      from filled
+     cross join last_lane
+    returning id, lane_id
 ),
 sealed as (
     update retoma.batches as batch
@@ -85,18 +226,26 @@ sealed as (
            total = filled.total,
            unfinished = filled.unfinished,
            failures = filled.failures,
-           event_seq = filled.event_seq + 1
+           event_seq = filled.event_seq + 1,
+           finish_job_id = last_job.id,
+           finish_lane_id = last_job.lane_id,
+           finishing = case when last_job.id is not null then 'waiting' end,
+           finish_owed = case when last_job.id is not null then false end,
+           finish_run = case when last_job.id is not null then 1 end,
+           finish_slack = filled.total - ceil(filled.total * (filled.finish ->> 'share')::numeric)::integer,
+           finish_well = case when last_job.id is not null then 0 end
       from filled
+      left join last_job on true
      where batch.id = filled.id
     returning batch.id, batch.queue, batch.total
 ),
 opened as (
     update retoma.lanes as lane
-       set closed_at = null,
+       set closed_at = case when filled.held_at is not null and lane.id = filled.lane_id then lane.closed_at end,
            awake = true,
            wake_at = null
       from filled
-     where lane.id = filled.lane_id
+     where lane.id in (filled.lane_id, filled.pilot_lane_id)
 ),
 story as (
     insert into retoma.events (batch_id, seq, kind, data)
@@ -114,7 +263,7 @@ select count(*)::integer as jobs, count(*) filter (where job.state = 'queued')::
 -- an amount that is needed, pause only when the budget would not cover it even if no call in flight were billed. The
 -- caller of that form has locked the batch, so that its reservations do not change.
 with wanted as materialized (
-    select batch.id, batch.lane_id, batch.state, batch.event_seq
+    select batch.id, batch.lane_id, batch.pilot_lane_id, batch.finish_lane_id, batch.state, batch.event_seq
       from retoma.batches as batch
      where batch.id = %(id)s::bigint
        and batch.sealed_at is not null
@@ -139,7 +288,10 @@ paused as (
      where batch.id = wanted.id
 ),
 closed as (
-    update retoma.lanes as lane set closed_at = now() from wanted where lane.id = wanted.lane_id
+    update retoma.lanes as lane
+       set closed_at = now()
+      from wanted
+     where lane.id in (wanted.lane_id, wanted.pilot_lane_id, wanted.finish_lane_id)
 ),
 story as (
     insert into retoma.events (batch_id, seq, kind, data)
@@ -154,12 +306,13 @@ select wanted.id from wanted;
 -- Resuming a paused batch costs nothing. Resuming a stalled or failed one is counted and limited, unless nothing is
 -- left to do: then it is completed.
 with wanted as materialized (
-    select batch.id, batch.lane_id, batch.queue, batch.state, batch.event_seq, batch.failures,
-           batch.total - batch.unfinished as ended,
-           hands.served,
+    select batch.id, batch.lane_id, batch.pilot_lane_id, batch.finish_lane_id, batch.held_at, batch.queue, batch.state,
+           batch.event_seq, batch.failures, batch.total - batch.unfinished as ended,
+           hands.served, last.turn, batch.finishing,
            -- Without a live worker to carry it out, no resume is used up.
-           (batch.state <> 'paused' and batch.unfinished > 0 and hands.served)::integer as cost,
-           case when batch.unfinished = 0 then 'completed'
+           (batch.state <> 'paused' and (batch.unfinished > 0 or coalesce(last.turn in ('waiting', 'open'), false))
+            and hands.served)::integer as cost,
+           case when batch.unfinished = 0 and (last.turn is null or last.turn in ('ended', 'failed')) then 'completed'
                 when batch.started_at is not null
                      -- It was paused while its first job was being claimed.
                      or batch.unfinished < batch.total
@@ -174,10 +327,20 @@ with wanted as materialized (
                              and worker.stopping_at is null
                              and worker.lease_expires_at > now()
                              and batch.queue = any (worker.queues)
-                             and batch.pipeline = any (worker.pipelines)) as served) as hands
+                             and case when batch.unfinished = 0 and batch.finishing in ('waiting', 'open')
+                                      then batch.finish ->> 'pipeline' else batch.pipeline end
+                                 = any (worker.pipelines)) as served) as hands
+     cross join lateral (
+           select batch.unfinished, batch.operation_id, batch.finishing, batch.finish_owed, batch.finish_run,
+                  batch.finish_slack, batch.finish_well) as counted
+     cross join lateral (
+           select
+-- include: last_step
+                  as turn) as last
      where batch.id = %(id)s::bigint
        and (batch.state = 'paused'
             or batch.state = 'failed' and batch.unfinished = 0
+               and (last.turn is null or last.turn in ('ended', 'failed'))
             or batch.state in ('stalled', 'failed')
                and batch.resumes < coalesce(%(max_resumes)s::integer, batch.max_resumes))
        and (%(epoch)s::integer is null or batch.epoch = %(epoch)s::integer)
@@ -199,18 +362,22 @@ resumed as (
            started_at = case when wanted.goes_on = 'running' then coalesce(batch.started_at, now())
                              else batch.started_at end,
            last_progress_at = case when wanted.goes_on = 'running' then now() else batch.last_progress_at end,
+           finishing = wanted.turn,
+           finish_owed = batch.finish_owed or wanted.turn = 'ended' and wanted.finishing = 'waiting',
            epoch = batch.epoch + 1,
+           traceparent = coalesce(%(traceparent)s::text, batch.traceparent),
            event_seq = wanted.event_seq + 1
       from wanted
      where batch.id = wanted.id
 ),
 opened as (
     update retoma.lanes as lane
-       set closed_at = null,
+       set closed_at = case when wanted.held_at is not null and lane.id = wanted.lane_id then lane.closed_at end,
            awake = true,
            wake_at = null
       from wanted
-     where lane.id = wanted.lane_id
+     where lane.id in (wanted.lane_id, wanted.pilot_lane_id)
+        or lane.id = wanted.finish_lane_id and wanted.turn = 'open'
 ),
 story as (
     insert into retoma.events (batch_id, seq, kind, data)
@@ -291,7 +458,8 @@ select queued.id from queued;
 -- name: cancel
 -- The jobs of a batch that was never sealed are counted now.
 with wanted as materialized (
-    select batch.id, batch.lane_id, batch.state, batch.event_seq, batch.sealed_at
+    select batch.id, batch.lane_id, batch.pilot_lane_id, batch.finish_lane_id, batch.state, batch.event_seq,
+           batch.sealed_at
       from retoma.batches as batch
      where batch.id = %(id)s::bigint
        and batch.state in ('queued', 'running', 'stalled', 'paused')
@@ -318,6 +486,9 @@ cancelled as (
            stalled_at = null,
            expires_at = null,
            operation_id = null,
+           -- A further run of its last step that was due is not made.
+           finishing = case when batch.finish_owed then 'ended' else batch.finishing end,
+           finish_owed = case when batch.finish_owed then false else batch.finish_owed end,
            epoch = batch.epoch + 1,
            event_seq = wanted.event_seq + 1
       from wanted
@@ -325,7 +496,10 @@ cancelled as (
      where batch.id = wanted.id
 ),
 closed as (
-    update retoma.lanes as lane set closed_at = now() from wanted where lane.id = wanted.lane_id
+    update retoma.lanes as lane
+       set closed_at = now()
+      from wanted
+     where lane.id in (wanted.lane_id, wanted.pilot_lane_id, wanted.finish_lane_id)
 ),
 story as (
     insert into retoma.events (batch_id, seq, kind, data)
@@ -370,7 +544,7 @@ with wanted as materialized (
             limit %(limit)s::integer
               for no key update skip locked) as job
      where batch.state = 'cancelled'
-       and batch.unfinished > 0
+       and (batch.unfinished > 0 or batch.finishing in ('waiting', 'open'))
        and batch.operation_id is null
      limit %(limit)s::integer
 ),
@@ -409,6 +583,7 @@ queued as (
            max_attempts = job.attempt + coalesce(%(attempts)s::integer, greatest(job.max_attempts - job.attempt, 1)),
            retried_fence = job.fence,
            crashes = 0,
+           alone = false,
            worker_id = null,
            claim_token = null,
            cancel_requested_at = null,
@@ -491,6 +666,7 @@ queued as (
            retried_fence = job.fence,
            restarted_fence = job.fence,
            crashes = 0,
+           alone = false,
            worker_id = null,
            claim_token = null,
            cancel_requested_at = null,
@@ -519,8 +695,8 @@ select exists (select
 -- name: reopen
 -- Revives the row of an ended batch when many of its jobs are about to be retried.
 with wanted as materialized (
-    select batch.id, batch.lane_id, batch.queue, batch.state, batch.event_seq, batch.failures,
-           batch.total - batch.unfinished as ended
+    select batch.id, batch.lane_id, batch.pilot_lane_id, batch.held_at, batch.queue, batch.state, batch.event_seq,
+           batch.failures, batch.total - batch.unfinished as ended
       from retoma.batches as batch
      where batch.id = %(id)s::bigint
        and batch.state in ('completed', 'failed', 'cancelled')
@@ -544,7 +720,10 @@ reopened as (
      where batch.id = wanted.id
 ),
 opened as (
-    update retoma.lanes as lane set closed_at = null from wanted where lane.id = wanted.lane_id
+    update retoma.lanes as lane
+       set closed_at = case when wanted.held_at is not null and lane.id = wanted.lane_id then lane.closed_at end
+      from wanted
+     where lane.id in (wanted.lane_id, wanted.pilot_lane_id)
 ),
 story as (
     insert into retoma.events (batch_id, seq, kind, data)
@@ -555,39 +734,131 @@ story as (
 select wanted.id, pg_notify('retoma', wanted.queue)::text as hint from wanted;
 
 -- name: settle
--- Detaches a finished operation from its batch; when nothing is left to do by then, the batch is completed.
-with held as materialized (
+-- Detaches a finished operation from its batch, or notes that the job of its last step has followed; when nothing is
+-- left to do by then, the batch is completed. The last step opens when its turn has come.
+with counted as materialized (
     select batch.id, batch.state, batch.unfinished, batch.event_seq, batch.was, batch.stalled_at, batch.finished_at,
-           batch.sealed_at is not null and batch.unfinished = 0
-               and batch.state in ('queued', 'running', 'stalled', 'paused') as over
+           batch.sealed_at, batch.reason, batch.lane_id, batch.pilot_lane_id, batch.held_at, batch.queue,
+           case when %(followed)s::boolean then batch.operation_id end as operation_id,
+           case when batch.finish_job_id is not null then batch.finish_owed and not %(followed)s::boolean end
+               as finish_owed,
+           batch.finishing, batch.finish_run, batch.finish_slack, batch.finish_well, batch.finish_lane_id
       from retoma.batches as batch
      where batch.id = %(id)s::bigint
+       and (not %(followed)s::boolean or batch.pruned_at is null)
        for no key update
+),
+held as materialized (
+    select counted.*, last.turn,
+           case when counted.state in ('queued', 'running', 'stalled', 'paused') and counted.sealed_at is not null
+                     and counted.unfinished = 0 and counted.operation_id is null
+                     and (last.turn is null or last.turn in ('ended', 'failed'))
+                then case when last.turn = 'failed' then 'failed' else 'completed' end
+                -- A program that does not know last steps has completed it.
+                when counted.state = 'completed' and last.turn in ('waiting', 'open') then 'running'
+                else counted.state end as becomes
+      from counted
+     cross join lateral (
+           select case when counted.state in ('failed', 'cancelled') then counted.finishing else
+-- include: last_step
+                       end as turn) as last
 ),
 settled as (
     update retoma.batches as batch
-       set operation_id = null,
-           state = case when held.over then 'completed' else held.state end,
-           was = case when held.over then held.state else held.was end,
+       set operation_id = held.operation_id,
+           state = held.becomes,
+           was = case when held.becomes <> held.state then held.state else held.was end,
+           reason = case when held.becomes = held.state then held.reason
+                         when held.becomes = 'failed' then 'finish' end,
            unfinished = held.unfinished,
-           stalled_at = case when held.over then null else held.stalled_at end,
-           finished_at = case when held.over then now() else held.finished_at end,
-           epoch = batch.epoch + held.over::integer,
-           event_seq = held.event_seq + held.over::integer
+           stalled_at = case when held.becomes = held.state then held.stalled_at end,
+           finished_at = case when held.becomes = held.state then held.finished_at
+                              when held.becomes in ('completed', 'failed') then now() end,
+           epoch = batch.epoch + (held.becomes <> held.state)::integer,
+           event_seq = held.event_seq + (held.becomes <> held.state)::integer,
+           finishing = held.turn,
+           finish_owed = held.finish_owed or held.turn = 'ended' and held.finishing = 'waiting'
       from held
      where batch.id = held.id
     returning batch.id, batch.state
 ),
+lanes as (
+    update retoma.lanes as lane
+       set closed_at = case when lane.id = held.finish_lane_id
+                                 and (held.turn <> 'open' or held.becomes not in ('queued', 'running', 'stalled'))
+                              or held.held_at is not null and lane.id = held.lane_id
+                            then coalesce(lane.closed_at, now()) end,
+           awake = true,
+           wake_at = null
+      from held
+     where lane.id = held.finish_lane_id and (held.turn <> held.finishing or held.becomes <> held.state)
+        or held.state = 'completed' and held.becomes = 'running' and lane.id in (held.lane_id, held.pilot_lane_id)
+    returning case when lane.id = held.finish_lane_id and held.turn = 'open' then pg_notify('retoma', held.queue) end
+),
 story as (
     insert into retoma.events (batch_id, seq, kind, data)
-    select held.id, held.event_seq + 1, 'completed', json_build_object('before', held.state) from held where held.over
+    select held.id, held.event_seq + 1, held.becomes,
+           json_strip_nulls(json_build_object(
+               'before', held.state, 'why', case when held.becomes in ('failed', 'running') then 'finish' end))
+      from held
+     where held.becomes <> held.state
 )
 select settled.id, settled.state from settled;
+
+-- name: owing
+-- Batches whose last step needs a hand: its job must run once more, or must not run. And, as a safety net, those whose
+-- last step should be open and is not. Whoever has locked one is about to look after it.
+with counted as materialized (
+    select batch.id, batch.state, batch.unfinished, batch.operation_id, batch.finishing, batch.finish_owed,
+           batch.finish_run, batch.finish_slack, batch.finish_well, batch.finish_job_id
+      from retoma.batches as batch
+     where (batch.finishing in ('waiting', 'open') or batch.finish_owed)
+       and (%(ids)s::bigint[] is null or batch.id = any (%(ids)s::bigint[]))
+       and (batch.state in ('queued', 'running', 'stalled', 'paused', 'completed')
+            or batch.finishing in ('ended', 'failed'))
+       and batch.pruned_at is null
+     order by batch.id
+       for no key update skip locked
+)
+select counted.id, counted.finish_job_id as job_id, counted.finishing, counted.finish_owed as owed
+  from counted
+ where counted.finish_owed
+    or counted.state = 'completed'
+    or counted.finishing is distinct from
+-- include: last_step
+ limit %(limit)s::integer;
+
+-- name: dismiss
+-- The last step has nothing to work on, and its job ends without having run.
+with wanted as materialized (
+    select job.id
+      from retoma.jobs as job
+     where job.id = %(job_id)s::bigint
+       and job.batch_id = %(id)s::bigint
+       and job.state = 'queued'
+       for no key update skip locked
+),
+asked as (
+    update retoma.jobs as job
+       set state = 'cancelled',
+           reason = 'nothing to work on',
+           worker_id = null,
+           claim_token = null,
+           finished_at = now()
+      from wanted
+     where job.id = wanted.id
+    returning job.id, job.batch_id, job.key, job.state
+),
+moved as (
+    select asked.batch_id, asked.id, asked.key, 'queued' as was, asked.state, null::real as seconds from asked
+),
+-- include: tell
+select asked.id from asked;
 
 -- name: restarted
 -- The row of a batch that starts over: its resumes are restored, and it may get another configuration.
 with wanted as materialized (
-    select batch.id, batch.lane_id, batch.queue, batch.state, batch.event_seq
+    select batch.id, batch.lane_id, batch.pilot_lane_id, batch.held_at, batch.queue, batch.state, batch.event_seq
       from retoma.batches as batch
      where batch.id = %(id)s::bigint
        and batch.state in ('completed', 'failed', 'cancelled')
@@ -614,11 +885,11 @@ anew as (
 ),
 opened as (
     update retoma.lanes as lane
-       set closed_at = null,
+       set closed_at = case when wanted.held_at is not null and lane.id = wanted.lane_id then lane.closed_at end,
            awake = true,
            wake_at = null
       from wanted
-     where lane.id = wanted.lane_id
+     where lane.id in (wanted.lane_id, wanted.pilot_lane_id)
 ),
 story as (
     insert into retoma.events (batch_id, seq, kind, data)
@@ -706,7 +977,7 @@ returning batch.id;
 -- Stalled again with every resume used, reported a round ago, and still silent: the batch fails for good. What is done
 -- stays done. For a single batch, only if it is unchanged since the diagnosis.
 with wanted as materialized (
-    select batch.id, batch.lane_id, batch.event_seq, batch.resumes
+    select batch.id, batch.lane_id, batch.pilot_lane_id, batch.finish_lane_id, batch.event_seq, batch.resumes
       from retoma.batches as batch
      where batch.state = 'stalled'
        and batch.resumes >= batch.max_resumes
@@ -730,7 +1001,10 @@ failed as (
      where batch.id = wanted.id
 ),
 closed as (
-    update retoma.lanes as lane set closed_at = now() from wanted where lane.id = wanted.lane_id
+    update retoma.lanes as lane
+       set closed_at = now()
+      from wanted
+     where lane.id in (wanted.lane_id, wanted.pilot_lane_id, wanted.finish_lane_id)
 ),
 story as (
     insert into retoma.events (batch_id, seq, kind, data)
@@ -830,7 +1104,8 @@ select batch.id, batch.name, batch.pipeline, batch.queue, batch.route, batch.lab
        batch.cause::text as cause, batch.total, batch.unfinished, batch.failures, batch.resumes, batch.max_resumes,
        batch.max_failure_rate, batch.budget, batch.spent, batch.stall_seconds, batch.epoch, batch.event_seq,
        batch.created_at, batch.sealed_at, batch.expires_at, batch.started_at, batch.stalled_at, batch.finished_at,
-       batch.last_progress_at, batch.last_key, batch.operation_id, batch.unpriced
+       batch.last_progress_at, batch.last_key, batch.operation_id, batch.unpriced, batch.held_at,
+-- include: last_step_told
   from retoma.batches as batch
  where batch.id = %(id)s::bigint
    and batch.pruned_at is null;
@@ -842,12 +1117,14 @@ select batch.id, batch.name, batch.pipeline, batch.queue, batch.route, batch.lab
        batch.cause::text as cause, batch.total, batch.unfinished, batch.failures, batch.resumes, batch.max_resumes,
        batch.max_failure_rate, batch.budget, batch.spent, batch.stall_seconds, batch.epoch, batch.event_seq,
        batch.created_at, batch.sealed_at, batch.expires_at, batch.started_at, batch.stalled_at, batch.finished_at,
-       batch.last_progress_at, batch.last_key, batch.operation_id, batch.unpriced
+       batch.last_progress_at, batch.last_key, batch.operation_id, batch.unpriced, batch.held_at,
+-- include: last_step_told
   from retoma.batches as batch
  where (%(states)s::text[] is null or batch.state = any (%(states)s::text[]))
    and (%(pipeline)s::text is null or batch.pipeline = %(pipeline)s::text)
    and (%(labels)s::jsonb is null or batch.labels @> %(labels)s::jsonb)
    and (%(name)s::text is null or batch.name = %(name)s::text)
+   and (%(text)s::text is null or strpos(lower(batch.name), lower(%(text)s::text)) > 0)
    and (%(before)s::bigint is null or batch.id < %(before)s::bigint)
    and batch.pruned_at is null
  order by batch.id desc
@@ -861,7 +1138,8 @@ select batch.id, batch.name, batch.state, batch.reason, coalesce(batch.total, co
        batch.pace_minute * exp(-least(extract(epoch from now() - batch.paced_at) / 60, 700)::float8) as pace_minute,
        batch.pace_five * exp(-least(extract(epoch from now() - batch.paced_at) / 300, 700)::float8) as pace_five,
        batch.busy_seconds, batch.spent, batch.budget, batch.stall_seconds, batch.created_at, batch.started_at,
-       batch.stalled_at, batch.finished_at, batch.epoch, batch.event_seq, now() as now, batch.unpriced
+       batch.stalled_at, batch.finished_at, batch.epoch, batch.event_seq, now() as now, batch.unpriced,
+-- include: last_step_told
   from retoma.batches as batch
  cross join lateral (
        select coalesce(sum(job.jobs), 0)::integer as all_jobs,
@@ -875,21 +1153,27 @@ select batch.id, batch.name, batch.state, batch.reason, coalesce(batch.total, co
          from (select job.state, count(*) as jobs
                  from retoma.jobs as job
                 where job.batch_id = batch.id
+                  and job.id is distinct from batch.finish_job_id
                 group by job.state) as job) as counts
  where batch.id = %(id)s::bigint
    and batch.pruned_at is null;
 
 -- name: steps
--- Step by step: how often it was done, how long it takes, and how many unfinished jobs have got this far. The values of
--- a map count as one step.
+-- Step by step: how often it was done, how long it takes, how long jobs waited before it, and how many unfinished jobs
+-- have got this far. The values of a map count as one step.
 with saved as materialized (
     select checkpoint.job_id,
            regexp_replace(checkpoint.step, '/[^/]*$', '/*') as step,
-           checkpoint.seconds, checkpoint.saved_at, job.state
+           checkpoint.seconds, checkpoint.saved_at, job.state,
+           -- From the step before, or from when the job was queued, until this step began.
+           extract(epoch from checkpoint.saved_at - make_interval(secs => coalesce(checkpoint.seconds, 0))
+                              - lag(checkpoint.saved_at, 1, job.created_at)
+                                    over (partition by checkpoint.job_id order by checkpoint.saved_at))::float8 as wait
       from retoma.jobs as job
       join retoma.checkpoints as checkpoint on checkpoint.job_id = job.id
                                            and checkpoint.set_aside_at is null
      where job.batch_id = %(id)s::bigint
+-- include: but_the_last_step
 ),
 furthest as (
     select distinct on (saved.job_id) saved.step
@@ -900,7 +1184,8 @@ furthest as (
 select saved.step, count(*)::integer as done, count(distinct saved.job_id)::integer as jobs,
        (select count(*) from furthest where furthest.step = saved.step)::integer as here,
        percentile_cont(0.5) within group (order by saved.seconds)::float8 as median_seconds,
-       percentile_cont(0.95) within group (order by saved.seconds)::float8 as slow_seconds
+       percentile_cont(0.95) within group (order by saved.seconds)::float8 as slow_seconds,
+       percentile_cont(0.5) within group (order by greatest(saved.wait, 0))::float8 as wait_seconds
   from saved
  group by saved.step
  order by min(saved.saved_at);
@@ -915,6 +1200,7 @@ select count(*)::integer as jobs,
   from retoma.jobs as job
   join retoma.attempts as attempt on attempt.job_id = job.id
  where job.batch_id = %(id)s::bigint
+-- include: but_the_last_step
    and attempt.ending in ('completed', 'skipped', 'review');
 
 -- name: errors
@@ -931,13 +1217,20 @@ select
   from retoma.jobs as job
  where job.batch_id = %(id)s::bigint
    and job.state = 'failed'
+-- include: but_the_last_step
  group by 1
  order by jobs desc, fingerprint;
 
 -- name: evidence
 -- The facts from which the stall of a batch is diagnosed.
 with batch as materialized (
-    select * from retoma.batches as batch where batch.id = %(id)s::bigint
+    select batch.*,
+           -- Whether only its last step is left, and so which pipeline its workers must serve.
+           batch.unfinished = 0 and coalesce(batch.finishing in ('waiting', 'open'), false) as last,
+           case when batch.unfinished = 0 and batch.finishing in ('waiting', 'open') then batch.finish ->> 'pipeline'
+                else batch.pipeline end as served
+      from retoma.batches as batch
+     where batch.id = %(id)s::bigint
 ),
 open_jobs as materialized (
     select job.*, worker.label, worker.seen_at, worker.lease_expires_at, worker.stopped_at as worker_stopped_at
@@ -955,7 +1248,10 @@ waiting as materialized (
 -- include: troubled
                    as troubled
               from batch
-              join retoma.jobs as job on job.batch_id = batch.id and job.state = 'queued') as job
+              join retoma.jobs as job on job.batch_id = batch.id and job.state = 'queued'
+             -- Those that are held behind a pilot wait for a person, and the last step waits for the others.
+             where (batch.held_at is null or job.lane_id <> batch.lane_id)
+               and (job.lane_id is distinct from batch.finish_lane_id or batch.finishing = 'open')) as job
 ),
 bad as materialized (
     -- How attempts ended since the last progress, of jobs that have not reached a wait of their own since.
@@ -1018,13 +1314,14 @@ worst as materialized (
               from batch
               join retoma.jobs as job on job.batch_id = batch.id and job.state = 'failed'
              where batch.state in ('completed', 'failed')
+               and job.id is distinct from batch.finish_job_id
              limit 10000) as job
      group by
 -- include: fingerprint
      order by jobs desc, error
      limit 3
 )
-select batch.state, batch.reason, batch.queue, batch.pipeline, batch.sealed_at, batch.started_at,
+select batch.state, batch.reason, batch.queue, batch.served as pipeline, batch.sealed_at, batch.started_at,
        batch.last_progress_at, batch.stall_seconds, batch.epoch, batch.event_seq, batch.budget, batch.spent,
        batch.last_key, batch.resumes, batch.max_resumes, batch.unfinished, batch.failures,
        (select queue.paused_reason from retoma.queues as queue
@@ -1055,13 +1352,15 @@ select batch.state, batch.reason, batch.queue, batch.pipeline, batch.sealed_at, 
                   from retoma.jobs as job
                   join retoma.attempts as attempt on attempt.job_id = job.id and attempt.ending = 'completed'
                  where job.batch_id = batch.id and job.state = 'completed'
+                   -- The jobs say nothing of how long the last step may take.
+                   and not batch.last
                  limit 1000) as attempt)::float8 as slowest_seconds,
        (select count(*) from retoma.workers as worker
          where worker.stopped_at is null and worker.lease_expires_at > now() and worker.stopping_at is null
-           and batch.queue = any (worker.queues) and batch.pipeline = any (worker.pipelines))::integer as workers,
+           and batch.queue = any (worker.queues) and batch.served = any (worker.pipelines))::integer as workers,
        (select count(*) from retoma.workers as worker
          where worker.stopped_at is null and worker.lease_expires_at > now() and worker.stopping_at is null
-           and batch.queue = any (worker.queues) and batch.pipeline = any (worker.pipelines)
+           and batch.queue = any (worker.queues) and batch.served = any (worker.pipelines)
            and worker.at_once > (select count(*) from retoma.jobs as job
                                   where job.worker_id = worker.id and job.state = 'running'))::integer as idle_workers,
        (select count(*) from bad)::integer as bad_endings,
@@ -1084,7 +1383,12 @@ select batch.state, batch.reason, batch.queue, batch.pipeline, batch.sealed_at, 
        (select failed_call.error from failed_call) as call_error,
        (select json_agg(json_build_object('error', left(worst.error, 300), 'jobs', worst.jobs)) from worst)::text as worst,
        batch.cause::text as cause,
-       now() as now
+       now() as now,
+       batch.held_at is not null as held,
+       batch.finishing, batch.finish_job_id, batch.finish ->> 'pipeline' as finish_pipeline,
+       (select coalesce(split_part(job.error, E'\n', 1), job.reason)
+          from retoma.jobs as job
+         where job.id = batch.finish_job_id and batch.finishing = 'failed') as finish_error
   from batch
  cross join waiting;
 
@@ -1116,13 +1420,44 @@ select count(*) filter (where job.state in ('completed', 'skipped', 'review'))::
          from retoma.attempts as attempt
         where attempt.job_id = job.id
           and attempt.ending in ('completed', 'skipped', 'review')) as attempt on true
- where job.batch_id = %(id)s::bigint;
+ where job.batch_id = %(id)s::bigint
+-- include: but_the_last_step
+;
+
+-- name: results
+-- What the jobs of a batch gave, in the order of their inputs, after a cursor: their outputs, and what some of their
+-- steps saved. The job of its last step is not among them. Each state is read along the index on the jobs of a batch.
+with found as materialized (
+    select job.*
+      from unnest(%(states)s::text[]) as wanted (state)
+     cross join lateral (
+           select job.id, job.key, job.state, job.reason, job.output
+             from retoma.jobs as job
+            where job.batch_id = %(id)s::bigint
+              and job.state = wanted.state
+              and job.id > %(after)s::bigint
+-- include: but_the_last_step
+            order by job.id
+            limit %(limit)s::integer) as job
+     order by job.id
+     limit %(limit)s::integer
+)
+select found.id as job_id, found.key, found.state, found.reason, found.output::text as output,
+       (select json_object_agg(checkpoint.step, checkpoint.value)
+          from retoma.checkpoints as checkpoint
+         where checkpoint.job_id = found.id
+           and checkpoint.set_aside_at is null
+           and checkpoint.step = any (%(steps)s::text[]))::text as saved
+  from found
+ order by found.id;
 
 -- name: events
+-- In order, after a cursor; with or without those that only name jobs.
 select event.seq, event.kind, event.at, event.data::text as data
   from retoma.events as event
  where event.batch_id = %(id)s::bigint
    and event.seq > %(after)s::bigint
+   and (%(jobs)s::boolean or event.kind <> 'jobs')
  order by event.seq
  limit %(limit)s::integer;
 
@@ -1165,7 +1500,7 @@ with old as materialized (
       from retoma.batches as batch
      where batch.finished_at < now() - make_interval(secs => %(older_than)s::float8)
        and batch.state = 'failed'
-       and batch.unfinished > 0
+       and (batch.unfinished > 0 or batch.finishing in ('waiting', 'open'))
        and batch.operation_id is null
        and batch.pruned_at is null
      order by batch.finished_at, batch.id
@@ -1196,6 +1531,7 @@ with old as materialized (
       from retoma.batches as batch
      where batch.finished_at < now() - make_interval(secs => %(older_than)s::float8)
        and batch.unfinished = 0
+       and (batch.finishing is null or batch.finishing in ('ended', 'failed') or batch.finish_owed)
        and batch.operation_id is null
        and batch.pruned_at is null
      order by batch.finished_at, batch.id
@@ -1211,7 +1547,7 @@ returning batch.id;
 -- name: prune
 -- Batches that are being deleted: jobs first, then events, a bounded piece at a time, then the row and the rest.
 with old as materialized (
-    select batch.id, batch.lane_id
+    select batch.id, batch.lane_id, batch.pilot_lane_id, batch.finish_lane_id
       from retoma.batches as batch
      where batch.pruned_at is not null
      order by batch.pruned_at, batch.id
@@ -1233,9 +1569,11 @@ gone_attempts as (delete from retoma.attempts as attempt using old_jobs where at
 gone_checkpoints as (
     delete from retoma.checkpoints as checkpoint using old_jobs where checkpoint.job_id = old_jobs.id),
 gone_signals as (delete from retoma.signals as signal using old_jobs where signal.job_id = old_jobs.id),
+gone_reviews as (delete from retoma.reviews as review using old_jobs where review.job_id = old_jobs.id),
+gone_decisions as (delete from retoma.decisions as decision using old_jobs where decision.job_id = old_jobs.id),
 gone_jobs as (delete from retoma.jobs as job using old_jobs where job.id = old_jobs.id returning job.id),
 silent as materialized (
-    select old.id, old.lane_id
+    select old.id, old.lane_id, old.pilot_lane_id, old.finish_lane_id
       from old
      where not exists (select from retoma.jobs as job where job.batch_id = old.id)
 ),
@@ -1257,12 +1595,13 @@ gone_events as (
     returning event.batch_id
 ),
 empty as materialized (
-    select silent.id, silent.lane_id
+    select silent.id, silent.lane_id, silent.pilot_lane_id, silent.finish_lane_id
       from silent
      where not exists (select from retoma.events as event where event.batch_id = silent.id)
 ),
 gone_operations as (delete from retoma.operations as operation using empty where operation.batch_id = empty.id),
-gone_lanes as (delete from retoma.lanes as lane using empty where lane.id = empty.lane_id),
+gone_lanes as (
+    delete from retoma.lanes as lane using empty where lane.id in (empty.lane_id, empty.pilot_lane_id, empty.finish_lane_id)),
 gone as (delete from retoma.batches as batch using empty where batch.id = empty.id returning batch.id)
 select gone_jobs.id, 'job' as what from gone_jobs
 union all

@@ -442,6 +442,7 @@ select call.id, call.tenant, call.key, call.provider, call.model, call.job_id, c
    and (%(batch_id)s::bigint is null or call.batch_id = %(batch_id)s::bigint)
    and (%(state)s::text is null or call.state = %(state)s::text)
    and (%(provider)s::text is null or call.provider = %(provider)s::text)
+   and (%(model)s::text is null or call.model = %(model)s::text)
    and (%(before)s::bigint is null or call.id < %(before)s::bigint)
  order by call.id desc
  limit %(limit)s::integer;
@@ -492,6 +493,7 @@ with told as (
       from retoma.calls as call
      where (%(batch_id)s::bigint is null or call.batch_id = %(batch_id)s::bigint)
        and (%(since)s::timestamptz is null or call.asked_at >= %(since)s::timestamptz)
+       and (%(until)s::timestamptz is null or call.asked_at < %(until)s::timestamptz)
      union all
     select case %(by)s::text
                when 'provider' then gone.provider
@@ -505,6 +507,7 @@ with told as (
       from retoma.spending as gone
      where %(batch_id)s::bigint is null
        and (%(since)s::timestamptz is null or gone.day >= (%(since)s::timestamptz at time zone 'UTC')::date)
+       and (%(until)s::timestamptz is null or gone.day < (%(until)s::timestamptz at time zone 'UTC')::date)
 )
 select told.name,
        sum(told.calls)::bigint as calls,
@@ -527,6 +530,53 @@ having %(after)s::text is null
     or (case %(by)s::text when 'day' then 0 else coalesce(sum(told.cost), 0) end, told.name)
        < (%(paid)s::numeric, %(after)s::text)
  order by case %(by)s::text when 'day' then 0 else coalesce(sum(told.cost), 0) end desc, told.name desc
+ limit %(limit)s::integer;
+
+-- name: spend_by_label
+-- The same by the labels of the batches that paid, each as "name=value". A call counts under every label of its batch,
+-- so the sums overlap; calls outside batches, and those that were pruned, are under no label.
+with told as (
+    select label.key || '=' || label.value as name,
+-- include: outcome
+           call.reused, (call.cost is null and call.cost_basis is not null)::integer as unpriced,
+           call.cost, case when call.state in ('open', 'doubtful') then call.reserved else 0 end as reserved,
+           call.input_tokens, call.output_tokens, call.cached_tokens, call.cache_write_tokens, call.reasoning_tokens,
+           call.units
+      from retoma.calls as call
+      join retoma.batches as batch on batch.id = call.batch_id
+     cross join lateral jsonb_each_text(batch.labels) as label
+     where (%(batch_id)s::bigint is null or call.batch_id = %(batch_id)s::bigint)
+       and (%(since)s::timestamptz is null or call.asked_at >= %(since)s::timestamptz)
+       and (%(until)s::timestamptz is null or call.asked_at < %(until)s::timestamptz)
+)
+select told.name,
+       count(*) as calls,
+       count(*) filter (where told.outcome in ('useful', 'again')) as answered,
+       sum(told.reused)::bigint as reused,
+       coalesce(sum(told.cost) filter (where told.outcome = 'useful'), 0) as useful,
+       coalesce(sum(told.cost) filter (where told.outcome = 'again'), 0) as again,
+       coalesce(sum(told.cost) filter (where told.outcome in ('lost', 'doubtful')), 0) as lost,
+       coalesce(sum(told.reserved), 0) as doubtful,
+       sum(told.unpriced)::bigint as unpriced,
+       sum(told.input_tokens)::bigint as input_tokens,
+       sum(told.output_tokens)::bigint as output_tokens,
+       sum(told.cached_tokens)::bigint as cached_tokens,
+       sum(told.cache_write_tokens)::bigint as cache_write_tokens,
+       sum(told.reasoning_tokens)::bigint as reasoning_tokens,
+       sum(told.units)::bigint as units
+  from told
+ group by told.name
+having %(after)s::text is null
+    or (coalesce(sum(told.cost), 0), told.name) < (%(paid)s::numeric, %(after)s::text)
+ order by coalesce(sum(told.cost), 0) desc, told.name desc
+ limit %(limit)s::integer;
+
+-- name: budgets
+-- The batches with a budget among the newest thousand: those under way first.
+select recent.id, recent.name, recent.state, recent.budget, recent.spent, recent.reserved, recent.unpriced
+  from (select batch.* from retoma.batches as batch order by batch.id desc limit 1000) as recent
+ where recent.budget is not null
+ order by recent.finished_at is not null, recent.id desc
  limit %(limit)s::integer;
 
 -- name: price

@@ -106,3 +106,25 @@ select checkpoint.job_id, checkpoint.step, checkpoint.generation,
            > (%(saved_at)s::timestamptz, %(step)s::text, %(generation)s::integer))
  order by checkpoint.saved_at, checkpoint.step, checkpoint.generation
  limit %(limit)s::integer;
+
+-- name: again
+-- What a restart from a step would set aside, in the order it was saved, and what the calls of these steps have cost.
+-- With no step, everything. (Calls made inside a step have its name, or one below it.)
+select checkpoint.step, checkpoint.seconds, coalesce(paid.calls, 0)::integer as calls,
+       coalesce(paid.cost, 0) as cost, coalesce(paid.unpriced, 0)::integer as unpriced
+  from retoma.checkpoints as checkpoint
+  left join lateral (
+       select count(*) as calls, sum(call.cost) as cost, count(*) filter (where call.cost is null) as unpriced
+         from retoma.calls as call
+        where call.job_id = checkpoint.job_id
+          and call.state = 'answered'
+          and (call.step = checkpoint.step or starts_with(call.step, checkpoint.step || '/'))) as paid on true
+ where checkpoint.job_id = %(job_id)s::bigint
+   and checkpoint.set_aside_at is null
+   and (%(step)s::text is null
+        or checkpoint.saved_at >= (select min(named.saved_at)
+                                     from retoma.checkpoints as named
+                                    where named.job_id = checkpoint.job_id
+                                      and named.step = %(step)s::text
+                                      and named.set_aside_at is null))
+ order by checkpoint.saved_at, checkpoint.step, checkpoint.generation;

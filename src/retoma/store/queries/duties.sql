@@ -72,3 +72,7 @@ update retoma.duties as duty
  where duty.name = %(name)s::text
    and duty.taken_by = %(taken_by)s::text
 returning duty.name;
+
+-- name: all
+-- When each duty was last done, and by whom.
+select duty.name, duty.last_at, duty.taken_by from retoma.duties as duty order by duty.name;

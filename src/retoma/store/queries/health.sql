@@ -113,3 +113,23 @@ select oldest.kind, oldest.at as oldest_at,
        coalesce(greatest(extract(epoch from now() - oldest.at) - oldest.kept_seconds, 0), 0)::float8 as seconds
   from oldest
  order by oldest.place;
+
+-- name: sizes
+-- The tables of every schema that Retoma made, the largest first.
+select space.nspname || '.' || class.relname as name,
+       pg_total_relation_size(class.oid) as bytes,
+       greatest(coalesce(stat.n_live_tup, 0), class.reltuples::bigint, 0) as rows,
+       coalesce(stat.n_dead_tup, 0) as dead_rows,
+       greatest(stat.last_vacuum, stat.last_autovacuum) as vacuumed_at
+  from pg_class as class
+  join pg_namespace as space on space.oid = class.relnamespace
+  left join pg_stat_user_tables as stat on stat.relid = class.oid
+ where class.relkind in ('r', 'p')
+   and space.nspname = any (%(schemas)s::text[])
+ order by 2 desc, 1
+ limit %(limit)s::integer;
+
+-- name: revision
+-- The revision of the tables, and the size of the database.
+select (select version.version_num from retoma.alembic_version as version limit 1) as revision,
+       (select pg_database_size(current_database())) as bytes;

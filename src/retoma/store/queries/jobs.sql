@@ -203,7 +203,7 @@ visited as materialized (
       from open_queue
       join retoma.jobs as job on job.queue = open_queue.queue
      where job.state = 'queued'
-       and job.crashes >= 2
+       and (job.alone or job.crashes >= 2)
        and job.pipeline = any (%(pipelines)s::text[])
        and job.run_at <= now()
        and (job.expires_at is null or job.expires_at > now())
@@ -258,7 +258,7 @@ placed as materialized (
               and (job.run_at, job.id) > (line.run_at, line.id)
               and job.run_at <= now()
               and (job.expires_at is null or job.expires_at > now())
-              and job.crashes < 2
+              and not (job.alone or job.crashes >= 2)
             order by job.run_at, job.id
             limit %(limit)s::integer
               for update skip locked) as job
@@ -278,7 +278,7 @@ select job.queue
   from retoma.jobs as job
   left join retoma.lanes as lane on lane.id = job.lane_id
  where job.state = 'queued'
-   and job.crashes >= 2
+   and (job.alone or job.crashes >= 2)
    and job.queue = any (%(queues)s::text[])
    and job.pipeline = any (%(pipelines)s::text[])
    and job.run_at <= now()
@@ -347,8 +347,12 @@ select said.id, job.state
   join retoma.jobs as job on job.id = said.id;
 
 -- name: bury
--- An executor has ended and its supervisor knows it: started jobs are blamed for it, prefetched jobs are released
--- without blame. A third crash means quarantine.
+-- An executor has ended and its supervisor knows it: the jobs that it blames, each with its own ending, and the others,
+-- which are released without blame. A third crash means quarantine. An attempt that saved a checkpoint came further than
+-- any before it, so the crashes before it do not count: a job that nobody can blame for certain does not run alone for
+-- them. A job whose code was the only one on the processor runs alone from its first crash on. A job that had begun and
+-- was beside such a one is released; one that was beside very many runs alone, because a death can have a cause that no
+-- mark shows, and alone it would show itself.
 with gone as (
     update retoma.workers as worker
        set stopped_at = coalesce(worker.stopped_at, now()),
@@ -360,8 +364,9 @@ with gone as (
 blamed as materialized (
     select *
       from unnest(%(ids)s::bigint[], %(endings)s::text[], %(delays)s::float8[], %(steps)s::text[],
-                  %(seconds)s::real[], %(again)s::boolean[])
-           as blamed (id, ending, delay, step, seconds, again)
+                  %(seconds)s::real[], %(again)s::boolean[], %(alone)s::boolean[], %(reasons)s::text[],
+                  %(errors)s::text[])
+           as blamed (id, ending, delay, step, seconds, again, alone, reason, error)
 ),
 held as materialized (
     select job.id, job.fence, job.attempt, job.worker_id, job.claimed_at,
@@ -369,15 +374,25 @@ held as materialized (
            coalesce(blamed.delay, 0) as delay,
            blamed.step,
            blamed.seconds,
-           job.crashes + (blamed.ending = 'crashed')::integer as crashes,
+           coalesce(blamed.reason, %(reason)s::text) as reason,
+           coalesce(blamed.error, case when blamed.ending <> 'released' then %(error)s::text end) as error,
+           earlier.crashes + (blamed.ending = 'crashed')::integer as crashes,
+           job.alone or coalesce(blamed.alone, false)
+               or coalesce(blamed.reason = 'beside', false)
+                  and (select count(*) from retoma.attempts as attempt
+                        where attempt.job_id = job.id and attempt.reason = 'beside') + 1 >= %(most_beside)s::integer
+               as alone,
            case when blamed.ending = 'cancelled' or job.cancel_requested_at is not null then 'cancelled'
-                when blamed.id is null then 'queued'
-                when blamed.ending = 'crashed' and job.crashes + 1 >= %(most_crashes)s::integer then 'failed'
+                when coalesce(blamed.ending, 'released') = 'released' then 'queued'
+                when blamed.ending = 'crashed' and earlier.crashes + 1 >= %(most_crashes)s::integer then 'failed'
                 when not blamed.again or job.attempt >= job.max_attempts then 'failed'
                 else 'queued'
            end as state
       from retoma.jobs as job
       left join blamed on blamed.id = job.id
+     cross join lateral (
+-- include: earlier
+           ) as earlier
      where job.state = 'running'
        -- Goes through the worker's row, so that it is locked first, as in a sweep.
        and job.worker_id = (select gone.id from gone)
@@ -393,24 +408,24 @@ ended as (
                     end,
            attempt = case when held.ending = 'released' then job.attempt - 1 else job.attempt end,
            crashes = case when held.ending = 'crashed' then held.crashes else job.crashes end,
-           expires_at = case when held.ending = 'released' then job.expires_at end,
+           alone = held.alone,
+           expires_at = case when held.ending = 'released' and held.seconds is null then job.expires_at end,
            run_at = case when held.state = 'queued' and held.delay > 0
                          then now() + make_interval(secs => held.delay) else job.run_at end,
            worker_id = null,
            claim_token = null,
            finished_at = case when held.state <> 'queued' then now() end,
-           error = case when held.ending <> 'released' then %(error)s::text else job.error end
+           error = case when held.ending <> 'released' then held.error else job.error end
       from held
      where job.id = held.id
     returning job.id, job.batch_id, job.key, job.pipeline, job.state, job.reason, job.attempt, job.crashes,
-              held.ending, held.step, held.seconds, held.worker_id, job.correlation_id
+              held.ending, held.step, held.seconds, held.worker_id, job.correlation_id, job.queue, job.traceparent,
+              held.fence
 ),
 written as (
     insert into retoma.attempts (job_id, fence, attempt, worker_id, ending, reason, error, step, signal,
                                  peak_megabytes, claimed_at, seconds)
-    select held.id, held.fence, held.attempt, held.worker_id, held.ending, %(reason)s::text,
-           case when held.ending <> 'released' then %(error)s::text end,
-           held.step,
+    select held.id, held.fence, held.attempt, held.worker_id, held.ending, held.reason, held.error, held.step,
            case when held.ending <> 'released' then %(signal)s::smallint end,
            case when held.ending <> 'released' then %(peak_megabytes)s::real end,
            held.claimed_at, held.seconds
@@ -427,7 +442,8 @@ moved as (
 ),
 -- include: tell
 select ended.id, ended.pipeline, ended.state, ended.reason, ended.attempt, ended.crashes, ended.ending, ended.step,
-       ended.worker_id, ended.correlation_id
+       ended.worker_id, ended.correlation_id, ended.queue, ended.fence, ended.seconds::float8 as seconds,
+       case when ended.ending = 'crashed' then 'worker_gone' else 'watchdog' end as cause, ended.traceparent
   from ended
  order by ended.id;
 
@@ -495,15 +511,18 @@ in_line as materialized (
 held as materialized (
     select job.id, job.fence, job.attempt, job.worker_id, job.claimed_at,
            case when job.begun then 'lost' else 'released' end as ending,
-           case when job.begun then job.crashes + 1 else job.crashes end as crashes,
+           case when job.begun then earlier.crashes + 1 else job.crashes end as crashes,
            case when job.cancel_requested_at is not null then 'cancelled'
                 when not job.begun then 'queued'
-                when job.crashes + 1 >= %(most_crashes)s::integer then 'failed'
+                when earlier.crashes + 1 >= %(most_crashes)s::integer then 'failed'
                 when job.attempt >= job.max_attempts then 'failed'
                 else 'queued'
            end as state,
            job.reason, job.error
       from in_line as job
+     cross join lateral (
+-- include: earlier
+           ) as earlier
 ),
 ended as (
     update retoma.jobs as job
@@ -521,7 +540,9 @@ ended as (
       from held
      where job.id = held.id
     returning job.id, job.batch_id, job.key, job.pipeline, job.state, job.reason, job.attempt, job.crashes,
-              held.ending, null::text as step, held.worker_id, job.correlation_id, job.queue
+              held.ending, null::text as step, held.worker_id, job.correlation_id, job.queue, job.traceparent,
+              held.fence, extract(epoch from now() - held.claimed_at)::float8 as seconds,
+              case held.reason when 'gone' then 'worker_gone' else 'lease_expired' end as cause
 ),
 written as (
     insert into retoma.attempts (job_id, fence, attempt, worker_id, ending, reason, claimed_at)
@@ -539,7 +560,8 @@ moved as (
 ),
 -- include: tell
 select ended.id, ended.pipeline, ended.state, ended.reason, ended.attempt, ended.crashes, ended.ending, ended.step,
-       ended.worker_id, ended.correlation_id,
+       ended.worker_id, ended.correlation_id, ended.queue, ended.fence, ended.seconds, ended.cause,
+       ended.traceparent,
        (select count(pg_notify('retoma', waiting.queue))
           from (select distinct ended.queue from ended where ended.state = 'queued') as waiting) as hints
   from ended
@@ -670,6 +692,7 @@ queued as (
            max_attempts = job.attempt + coalesce(%(attempts)s::integer, greatest(job.max_attempts - job.attempt, 1)),
            retried_fence = job.fence,
            crashes = 0,
+           alone = false,
            cancel_requested_at = null,
            finished_at = null,
            error = null
@@ -721,7 +744,7 @@ select job.id, job.batch_id, job.queue, lane.name as lane, job.pipeline, job.key
        job.reason, job.run_at, job.expires_at, job.attempt, job.max_attempts, job.crashes, job.fence,
        job.worker_id, worker.label as worker, job.cancel_requested_at, job.timeout_seconds, job.created_at,
        job.claimed_at, job.finished_at, job.correlation_id, job.input::text as input, job.output::text as output,
-       job.error
+       job.error, job.traceparent
   from retoma.jobs as job
   left join retoma.lanes as lane on lane.id = job.lane_id
   left join retoma.workers as worker on worker.id = job.worker_id
@@ -750,17 +773,20 @@ with old as materialized (
 ),
 gone_attempts as (delete from retoma.attempts as attempt using old where attempt.job_id = old.id),
 gone_checkpoints as (delete from retoma.checkpoints as checkpoint using old where checkpoint.job_id = old.id),
-gone_signals as (delete from retoma.signals as signal using old where signal.job_id = old.id)
+gone_signals as (delete from retoma.signals as signal using old where signal.job_id = old.id),
+gone_reviews as (delete from retoma.reviews as review using old where review.job_id = old.id),
+gone_decisions as (delete from retoma.decisions as decision using old where decision.job_id = old.id)
 delete from retoma.jobs as job using old where job.id = old.id
 returning job.id;
 
 -- name: restart
--- Start over: the checkpoints are set aside, and the job is queued as if it had never run.
+-- Start over: the checkpoints are set aside, and the jobs are queued as if they had never run. With a step, only what
+-- was saved from there on: whatever follows from a step is saved after it.
 with kept as materialized (
     -- A batch that is being deleted is not revived, and a batch that is being revived cannot be deleted meanwhile.
     select batch.id
       from retoma.batches as batch
-     where batch.id in (select job.batch_id from retoma.jobs as job where job.id = %(id)s::bigint)
+     where batch.id in (select job.batch_id from retoma.jobs as job where job.id = any (%(ids)s::bigint[]))
        and batch.pruned_at is null
      order by batch.id
        for key share
@@ -768,9 +794,15 @@ with kept as materialized (
 wanted as materialized (
     select job.id, job.state
       from retoma.jobs as job
-     where job.id = %(id)s::bigint
+     where job.id = any (%(ids)s::bigint[])
        and job.state in ('completed', 'skipped', 'failed', 'review', 'cancelled')
        and (job.batch_id is null or job.batch_id in (select kept.id from kept))
+       and (%(step)s::text is null
+            or exists (select from retoma.checkpoints as checkpoint
+                        where checkpoint.job_id = job.id
+                          and checkpoint.step = %(step)s::text
+                          and checkpoint.set_aside_at is null))
+     order by job.id
        for no key update
 ),
 aside as (
@@ -780,6 +812,12 @@ aside as (
       from wanted
      where checkpoint.job_id = wanted.id
        and checkpoint.set_aside_at is null
+       and (%(step)s::text is null
+            or checkpoint.saved_at >= (select min(named.saved_at)
+                                         from retoma.checkpoints as named
+                                        where named.job_id = wanted.id
+                                          and named.step = %(step)s::text
+                                          and named.set_aside_at is null))
 ),
 unheard as (
     delete from retoma.signals as signal using wanted where signal.job_id = wanted.id
@@ -795,6 +833,7 @@ queued as (
            retried_fence = job.fence,
            restarted_fence = job.fence,
            crashes = 0,
+           alone = false,
            cancel_requested_at = null,
            finished_at = null,
            output = null,
@@ -803,8 +842,34 @@ queued as (
      where job.id = wanted.id
     returning job.id, job.batch_id, job.key, wanted.state as was, job.state, job.queue
 ),
+hint as (
+    select pg_notify('retoma', named.queue) from (select distinct queued.queue from queued) as named
+),
 moved as (
     select queued.batch_id, queued.id, queued.key, queued.was, queued.state, null::real as seconds from queued
 ),
 -- include: tell
-select queued.id, queued.state, pg_notify('retoma', queued.queue)::text as hint from queued;
+select queued.id, queued.state, (select count(*) from hint) as hints from queued;
+
+-- name: move
+-- Waiting jobs of no lane go to another queue. The caller has locked them.
+with moved as (
+    update retoma.jobs as job
+       set queue = %(queue)s::text
+     where job.id = any (%(ids)s::bigint[])
+       and job.state = 'queued'
+       and job.batch_id is null
+       and job.lane_id = 0
+    returning job.id, job.state
+)
+select moved.id, moved.state,
+       (select count(pg_notify('retoma', %(queue)s::text)) from (select from moved limit 1) as one) as hints
+  from moved;
+
+-- name: prioritise
+-- Waiting jobs are claimed earlier or later. The caller has locked them.
+update retoma.jobs as job
+   set priority = %(priority)s::smallint
+ where job.id = any (%(ids)s::bigint[])
+   and job.state = 'queued'
+returning job.id, job.state;

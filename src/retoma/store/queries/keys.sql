@@ -67,7 +67,13 @@ returning key.id, key.name, key.scopes, key.pipelines, key.created_at, key.expir
           key.last_used_at, true as usable, false as ends_soon;
 
 -- name: tally
--- A revoked key still counts as existing: revoking the last key must not open the server to everybody.
-select count(*) as existing,
-       count(*) filter (where key.revoked_at is null and coalesce(key.expires_at > now(), true)) as usable
-  from retoma.api_keys as key;
+-- A revoked key and a removed account still count as existing: that the last one goes must not open the server to
+-- everybody.
+select key.existing + account.existing as existing, key.usable + account.usable as usable, account.usable as people
+  from (select count(*) as existing,
+               count(*) filter (where key.revoked_at is null and coalesce(key.expires_at > now(), true)) as usable
+          from retoma.api_keys as key) as key
+ cross join (
+       select count(*) as existing,
+              count(*) filter (where account.locked_at is null and account.removed_at is null) as usable
+         from retoma.users as account) as account;

@@ -266,6 +266,11 @@ on conflict (name) do update
  where not %(keep)s::boolean
 returning name;
 
+-- name: remove
+-- The limit, its pause and its breaker are forgotten. Whoever asks next finds none, and a provider that fails again gets
+-- a breaker again.
+delete from retoma.limits as bucket where bucket.name = %(name)s::text returning bucket.name;
+
 -- name: all
 select bucket.name, bucket.requests, bucket.tokens, bucket.at_once,
        case when bucket.cooled_until > clock_timestamp() then bucket.cooled_until end as cooled_until, bucket.reason,
@@ -277,3 +282,60 @@ select bucket.name, bucket.requests, bucket.tokens, bucket.at_once,
            as under_way
   from retoma.limits as bucket
  order by bucket.name;
+
+-- name: stand
+-- Each limit with what it let through in the last minute, and who waits for it. Of the last minute at most 20,000 calls
+-- are read, and at most 10,000 waiting jobs are counted.
+with lately as materialized (
+    select call.provider, call.model, call.input_tokens + call.output_tokens as tokens
+      from retoma.calls as call
+     where call.asked_at > now() - interval '1 minute'
+     order by call.asked_at desc, call.id desc
+     limit 20000
+),
+used as materialized (
+    select lately.provider, lately.model, count(*) as requests, sum(lately.tokens) as tokens
+      from lately
+     group by lately.provider, lately.model
+)
+select bucket.name, bucket.requests, bucket.tokens, bucket.at_once,
+       case when bucket.cooled_until > clock_timestamp() then bucket.cooled_until end as cooled_until, bucket.reason,
+       bucket.failures, bucket.opened_until,
+       (select coalesce(sum(permit.taken), 0)
+          from retoma.permits as permit
+          join retoma.workers as worker on worker.id = permit.worker_id
+         where permit.name = bucket.name and worker.stopped_at is null and worker.lease_expires_at > now())::integer
+           as under_way,
+       coalesce(sent.requests, 0)::bigint as requests_used,
+       coalesce(sent.tokens, 0)::bigint as tokens_used,
+       asleep.jobs as waiting, asleep.wakes_at,
+       case when bucket.opened_until is null then 'closed'
+            when bucket.opened_until > clock_timestamp() then 'open'
+            else 'trying' end as breaker
+  from retoma.limits as bucket
+ cross join lateral (
+       select sum(used.requests) as requests, sum(used.tokens) as tokens
+         from used
+        where bucket.name in (used.provider, used.provider || '/' || used.model)) as sent
+ cross join lateral (
+       select count(*) as jobs, min(line_of.run_at) as wakes_at
+         from (select job.run_at
+                 from retoma.jobs as job
+                where job.state = 'queued'
+                  and job.reason like 'limited: %%'
+                  and job.reason = 'limited: ' || bucket.name
+                order by job.run_at
+                limit 10000) as line_of) as asleep
+ order by bucket.name;
+
+-- name: close
+-- A person lets the provider be tried again now: its breaker closes, and its cool-down ends. What it allows stays.
+update retoma.limits as bucket
+   set opened_until = null,
+       probing_until = null,
+       cooled_until = null,
+       turn_at = null,
+       failures = 0,
+       reason = null
+ where bucket.name = %(name)s::text
+returning bucket.name;

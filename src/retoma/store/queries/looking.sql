@@ -8,7 +8,8 @@ select job.id, job.batch_id, job.queue, lane.name as lane, job.pipeline, job.key
        job.claimed_at, job.finished_at, job.correlation_id,
        case when %(content)s::boolean then job.input::text else '' end as input,
        case when %(content)s::boolean then job.output::text end as output,
-       case when %(content)s::boolean then job.error else left(split_part(job.error, E'\n', 1), 300) end as error
+       case when %(content)s::boolean then job.error else left(split_part(job.error, E'\n', 1), 300) end as error,
+       job.traceparent
   from retoma.jobs as job
   left join retoma.lanes as lane on lane.id = job.lane_id
   left join retoma.workers as worker on worker.id = job.worker_id
@@ -185,23 +186,38 @@ select coalesce((select array_agg(found.id order by found.id desc) from found), 
        null::bigint as stopped;
 
 -- name: walk_batch
--- Jobs of one batch, by the index on its jobs and states. All of them have its pipeline and its queue.
-with found as (
+-- Jobs of one batch, by the index on its jobs and states. All of them have its queue, and all but its last step its
+-- pipeline: so a pipeline that is asked for leaves out the last step, or everything else.
+with asked as materialized (
+    select %(batch_id)s::bigint as id, batch.finish_job_id, batch.pipeline = %(pipeline)s::text as documents
+      from (select) as one
+      left join retoma.batches as batch on batch.id = %(batch_id)s::bigint
+     where coalesce(batch.queue = %(queue)s::text, true)
+       and (coalesce(batch.pipeline = %(pipeline)s::text, true)
+            or coalesce(batch.finish ->> 'pipeline' = %(pipeline)s::text, false))
+),
+found as (
     select job.id
-      from unnest(%(states)s::text[]) as wanted (state)
+      from asked
+     cross join unnest(%(states)s::text[]) as wanted (state)
      cross join lateral (
            select job.id
              from retoma.jobs as job
-            where job.batch_id = %(batch_id)s::bigint
+            where job.batch_id = asked.id
               and job.state = wanted.state
               and job.id < %(before)s::bigint
+              and (asked.documents is null or job.id is distinct from asked.finish_job_id)
             order by job.id desc
             limit %(limit)s::integer) as job
-     where not exists (select
-                         from retoma.batches as batch
-                        where batch.id = %(batch_id)s::bigint
-                          and (batch.pipeline <> %(pipeline)s::text or batch.queue <> %(queue)s::text))
-     order by job.id desc
+     where coalesce(asked.documents, true)
+     union all
+    select job.id
+      from asked
+      join retoma.jobs as job on job.id = asked.finish_job_id
+     where not asked.documents
+       and job.state = any (%(states)s::text[])
+       and job.id < %(before)s::bigint
+     order by id desc
      limit %(limit)s::integer
 )
 select coalesce((select array_agg(found.id order by found.id desc) from found), '{}') as ids,
@@ -243,3 +259,63 @@ found as (
 )
 select coalesce((select array_agg(found.id order by found.id desc) from found), '{}') as ids,
        null::bigint as stopped;
+
+-- name: walk_failed
+-- Failed jobs that a filter finds, newest first, before a cursor. The scan visits a bounded number of them.
+with looked as materialized (
+    select job.id
+      from retoma.jobs as job
+     where job.state = 'failed'
+       and job.state in ('failed', 'review', 'cancelled', 'skipped')
+       and job.id < %(before)s::bigint
+     order by job.id desc
+     limit %(look)s::integer
+),
+found as materialized (
+    select job.id
+      from looked
+      join retoma.jobs as job on job.id = looked.id
+     where job.state = 'failed'
+-- include: fits
+     order by job.id desc
+     limit %(limit)s::integer
+)
+select coalesce((select array_agg(found.id order by found.id desc) from found), '{}') as ids,
+       case when (select count(*) from found) = %(limit)s::integer then (select min(found.id) from found)
+            when (select count(*) from looked) = %(look)s::integer then (select min(looked.id) from looked)
+       end as stopped;
+
+-- name: hits
+-- What a text may name: a job or a batch by its id, jobs by their correlation id. (Keys are found by their own scan.)
+(select 'job' as kind, job.id, 'id' as by, coalesce(job.key, '') as title, job.state, job.pipeline
+   from retoma.jobs as job
+  where job.id = %(id)s::bigint
+    and (%(pipeline)s::text is null or job.pipeline = %(pipeline)s::text))
+union all
+(select 'batch', batch.id, 'id', batch.name, batch.state, batch.pipeline
+   from retoma.batches as batch
+  where batch.id = %(id)s::bigint
+    and batch.pruned_at is null
+    and (%(pipeline)s::text is null or batch.pipeline = %(pipeline)s::text))
+union all
+(select 'job', job.id, 'correlation', coalesce(job.key, ''), job.state, job.pipeline
+   from retoma.jobs as job
+  where job.correlation_id = %(text)s::text
+    and (%(pipeline)s::text is null or job.pipeline = %(pipeline)s::text)
+  order by job.id desc
+  limit %(limit)s::integer);
+
+-- name: keyed
+-- Jobs whose key is this text, or ends in it after a slash or a hash: the name of a file in its folder. The scan steps
+-- from one pipeline and batch to the next for the key itself, and visits the newest jobs for the rest.
+select 'job' as kind, found.id, 'key' as by, found.key as title, found.state, found.pipeline
+  from (select job.id, job.key, job.state, job.pipeline
+          from retoma.jobs as job
+         where job.id < %(before)s::bigint
+         order by job.id desc
+         limit %(look)s::integer) as found
+ where (found.key = %(text)s::text
+        or right(found.key, length(%(text)s::text) + 1) in ('/' || %(text)s::text, '#' || %(text)s::text))
+   and (%(pipeline)s::text is null or found.pipeline = %(pipeline)s::text)
+ order by found.id desc
+ limit %(limit)s::integer;

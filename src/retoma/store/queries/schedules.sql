@@ -66,18 +66,29 @@ queued as (
       from moved
     on conflict (pipeline, coalesce(batch_id, 0), key) where key is not null do nothing
     returning id, queue
-)
+),
+noted as (
+    insert into retoma.schedule_runs (schedule, job_id) select %(name)s::text, queued.id from queued
+),
+-- include: forgotten_runs
 select queued.id, pg_notify('retoma', queued.queue)::text as hint from queued;
 
 -- name: run_now
 -- Runs the schedule now; its next regular time stays.
 with wanted as (
     select schedule.* from retoma.schedules as schedule where schedule.name = %(name)s::text
-)
-insert into retoma.jobs (queue, pipeline, priority, max_attempts, timeout_seconds, input)
-select wanted.queue, wanted.pipeline, wanted.priority, wanted.max_attempts, wanted.timeout_seconds, wanted.input
-  from wanted
-returning id, pg_notify('retoma', queue)::text as hint;
+),
+queued as (
+    insert into retoma.jobs (queue, pipeline, priority, max_attempts, timeout_seconds, input)
+    select wanted.queue, wanted.pipeline, wanted.priority, wanted.max_attempts, wanted.timeout_seconds, wanted.input
+      from wanted
+    returning id, queue
+),
+noted as (
+    insert into retoma.schedule_runs (schedule, job_id, by_hand) select %(name)s::text, queued.id, true from queued
+),
+-- include: forgotten_runs
+select queued.id, pg_notify('retoma', queued.queue)::text as hint from queued;
 
 -- name: pause
 update retoma.schedules as schedule
@@ -93,7 +104,23 @@ update retoma.schedules as schedule
 returning schedule.name;
 
 -- name: remove
+with forgotten as (
+    delete from retoma.schedule_runs as run where run.schedule = %(name)s::text
+)
 delete from retoma.schedules as schedule where schedule.name = %(name)s::text returning schedule.name;
+
+-- name: runs
+-- The newest jobs that each schedule queued, and what became of them.
+select run.schedule, run.job_id, run.at, run.by_hand, job.state, job.finished_at
+  from retoma.schedules as schedule
+ cross join lateral (
+       select run.*
+         from retoma.schedule_runs as run
+        where run.schedule = schedule.name
+        order by run.job_id desc
+        limit %(each)s::integer) as run
+  left join retoma.jobs as job on job.id = run.job_id
+ order by run.schedule, run.job_id desc;
 
 -- name: all
 select schedule.name, schedule.pipeline, schedule.queue, schedule.cron, schedule.zone,

@@ -3,8 +3,8 @@
 -- name: open
 -- A link opens one session: of several requests with it, one gets a row back. A link that was printed too
 -- long ago opens none.
-insert into retoma.sessions (id, secret_hash, opened_by, key_id, proof, link_hash, address, expires_at)
-select %(id)s::text, %(secret_hash)s::bytea, %(opened_by)s::text, %(key_id)s::text, %(proof)s::bytea,
+insert into retoma.sessions (id, secret_hash, opened_by, key_id, user_id, proof, link_hash, address, expires_at)
+select %(id)s::text, %(secret_hash)s::bytea, %(opened_by)s::text, %(key_id)s::text, %(user_id)s::text, %(proof)s::bytea,
        %(link_hash)s::bytea, %(address)s::text, now() + make_interval(secs => %(lasts)s::float8)
  where %(made)s::float8 is null
     or to_timestamp(%(made)s::float8) > now() - make_interval(secs => %(lasts)s::float8)
@@ -12,15 +12,18 @@ on conflict (link_hash) do nothing
 returning id;
 
 -- name: lock_of
--- What a presented session is compared with; a session opened with a key also needs that key to be accepted.
+-- What a presented session is compared with; a session opened with a key or by a user also needs these to be accepted.
 select session.secret_hash, session.opened_by, session.proof,
        session.seen_at < now() - interval '1 minute' as rested,
        session.ended_at is null and session.expires_at > now() as usable,
+       account.id as user_id, account.name as user_name, account.role,
        key.id, key.name, key.scopes, key.pipelines, key.created_at, key.expires_at, key.revoked_at, key.last_used_at,
        coalesce(key.revoked_at is null and coalesce(key.expires_at > now(), true), false) as key_usable,
        coalesce(key.expires_at < now() + make_interval(days => 14), false) as ends_soon
   from retoma.sessions as session
   left join retoma.api_keys as key on key.id = session.key_id
+  left join retoma.users as account
+    on account.id = session.user_id and account.locked_at is null and account.removed_at is null
  where session.id = %(id)s::text;
 
 -- name: seen
@@ -39,13 +42,14 @@ returning session.id;
 
 -- name: all
 -- Newest first; sessions that are no longer accepted only on request.
-select session.id, session.opened_by, session.key_id, key.name, session.address, session.created_at, session.seen_at,
-       session.expires_at, session.ended_at,
+select session.id, session.opened_by, session.key_id, session.user_id, coalesce(key.name, account.name) as name,
+       session.address, session.created_at, session.seen_at, session.expires_at, session.ended_at,
        session.ended_at is null and session.expires_at > now()
            and (session.key_id is null
                 or coalesce(key.revoked_at is null and coalesce(key.expires_at > now(), true), false)) as usable
   from retoma.sessions as session
   left join retoma.api_keys as key on key.id = session.key_id
+  left join retoma.users as account on account.id = session.user_id
  where %(over)s::boolean
     or session.ended_at is null and session.expires_at > now()
  order by session.created_at desc, session.id

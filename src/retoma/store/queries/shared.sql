@@ -15,8 +15,9 @@ with said as materialized (
                            and attempt.error is not null) < %(most_outages)s::integer) as free
       from unnest(%(ids)s::bigint[], %(fences)s::bigint[], %(endings)s::text[], %(again)s::boolean[],
                   %(delays)s::float8[], %(untils)s::timestamptz[], %(outputs)s::text[], %(reasons)s::text[],
-                  %(errors)s::text[], %(steps)s::text[], %(signals)s::integer[], %(seconds)s::real[])
-           as said (id, fence, ending, again, delay, until, output, reason, error, step, signals, seconds)
+                  %(errors)s::text[], %(steps)s::text[], %(signals)s::integer[], %(seconds)s::real[],
+                  %(reviews)s::text[])
+           as said (id, fence, ending, again, delay, until, output, reason, error, step, signals, seconds, review)
 ),
 ended as (
     update retoma.jobs as job
@@ -46,7 +47,36 @@ ended as (
        and job.fence = said.fence
        and job.worker_id = %(worker_id)s::bigint
     returning job.id, job.batch_id, job.lane_id, job.key, job.state, job.attempt + said.free::integer as attempt,
-              job.claimed_at, said.fence, said.ending, said.reason, said.error, said.step, said.seconds
+              job.claimed_at, said.fence, said.ending, said.reason, said.error, said.step, said.seconds,
+              job.pipeline, said.output as proposal, said.review
+),
+filed as (
+    -- A job that a person must decide is filed for the review desk, with what its handler says about it.
+    insert into retoma.reviews (source, item, job_id, fence, pipeline, batch_id, title, reason, proposal, label,
+                                version, confidence, margin, evidence)
+    select 'job', ended.id::text, ended.id, ended.fence, ended.pipeline, ended.batch_id,
+           coalesce(ended.review::json ->> 'title', ended.key), ended.reason, ended.proposal::json,
+           ended.review::json ->> 'label', ended.review::json ->> 'version',
+           (ended.review::json ->> 'confidence')::real, (ended.review::json ->> 'margin')::real,
+           ended.review::json -> 'evidence'
+      from ended
+     where ended.state = 'review'
+    on conflict (source, item) do update
+       set fence = excluded.fence,
+           state = 'open',
+           title = excluded.title,
+           reason = excluded.reason,
+           proposal = excluded.proposal,
+           label = excluded.label,
+           version = excluded.version,
+           confidence = excluded.confidence,
+           margin = excluded.margin,
+           evidence = excluded.evidence,
+           created_at = now(),
+           settled_at = null,
+           leased_by = null,
+           leased_until = null,
+           skipped_by = '{}'
 ),
 sent_away as (
     -- A job that a provider postpones again is still waiting: update the attempt that recorded it.
@@ -134,6 +164,12 @@ swept as (
     returning duty.name
 ),
 
+-- name: earlier
+-- The crashes of a job that count beside one more: none, once the attempt that just died has saved a checkpoint.
+           select case when exists (select from retoma.checkpoints as checkpoint
+                                     where checkpoint.job_id = job.id and checkpoint.fence = job.fence)
+                       then 0 else job.crashes end as crashes
+
 -- name: held_hints
                 select (lock.classid::bigint << 32) | lock.objid::bigint
                   from pg_locks as lock
@@ -151,7 +187,7 @@ swept as (
                        and ahead.pipeline = any (%(pipelines)s::text[])
                        and ahead.run_at <= now()
                        and (ahead.expires_at is null or ahead.expires_at > now())
-                       and ahead.crashes < 2
+                       and not (ahead.alone or ahead.crashes >= 2)
                        and (ahead.priority, ahead.run_at, ahead.id) < (job.priority, job.run_at, job.id))
 
 -- name: strands
@@ -288,7 +324,7 @@ ready as materialized (
               and job.priority = due.priority
               and job.run_at <= now()
               and (job.expires_at is null or job.expires_at > now())
-              and (job.crashes >= 2) = %(suspects)s::boolean
+              and (job.alone or job.crashes >= 2) = %(suspects)s::boolean
             order by job.run_at, job.id
             limit least(line.room, share.jobs)
               for update skip locked) as job
@@ -448,7 +484,9 @@ story as (
     union all
     select decided.id, decided.event_seq + 2, decided.state,
            json_build_object('before', decided.was,
-                             'why', case when decided.state = 'failed' then 'failures'
+                             'why', case when decided.state = 'failed' and decided.turn = 'failed'
+                                              and decided.unfinished = 0 then 'finish'
+                                         when decided.state = 'failed' then 'failures'
                                          when decided.was = 'stalled' and decided.state = 'running' then 'advanced'
                                          when decided.revived > 0 then 'retried' end)
       from decided
@@ -472,7 +510,9 @@ news as materialized (
            (array_agg(coalesce(moved.key, moved.id::text) order by moved.id desc)
                filter (where moved.was in ('queued', 'running') and moved.state not in ('queued', 'running')))[1]
                as last_key,
-           coalesce(sum(moved.seconds), 0) as seconds
+           coalesce(sum(moved.seconds), 0) as seconds,
+           count(*) filter (where moved.state in ('completed', 'skipped', 'review'))
+               - count(*) filter (where moved.was in ('completed', 'skipped', 'review')) as well
       from moved
      where moved.batch_id is not null
      group by moved.batch_id
@@ -485,38 +525,66 @@ held_batch as materialized (
        for no key update
 ),
 counted as materialized (
-    select batch.id, batch.state as was, batch.was as before, batch.lane_id, batch.total, batch.event_seq,
-           batch.sealed_at, batch.stalled_at, batch.finished_at, batch.max_failure_rate, batch.last_progress_at,
-           batch.operation_id,
+    select batch.id, batch.state as was, batch.was as before, batch.lane_id, batch.pilot_lane_id, batch.held_at,
+           batch.total, batch.event_seq, batch.sealed_at, batch.stalled_at, batch.finished_at,
+           batch.max_failure_rate, batch.last_progress_at, batch.operation_id,
            -- Nothing is counted before the batch is sealed: sealing counts all jobs.
-           case when batch.sealed_at is null then 0 else batch.unfinished - news.ended + news.revived end
+           case when batch.sealed_at is null then 0 else batch.unfinished - other.ended + other.revived end
                as unfinished,
-           case when batch.sealed_at is null then 0 else batch.failures + news.failed end as failures,
+           case when batch.sealed_at is null then 0 else batch.failures + other.failed end as failures,
            -- The person who retries jobs has seen the failures: the failure policy counts from there.
-           case when batch.sealed_at is not null and news.revived > 0 then batch.failures + news.failed else batch.forgiven end as forgiven,
-           case when batch.sealed_at is not null and news.revived > 0
-                then batch.total - (batch.unfinished - news.ended + news.revived)
+           case when batch.sealed_at is not null and other.revived > 0 then batch.failures + other.failed else batch.forgiven end as forgiven,
+           case when batch.sealed_at is not null and other.revived > 0
+                then batch.total - (batch.unfinished - other.ended + other.revived)
                 else batch.forgiven_of end as forgiven_of,
-           batch.busy_seconds + news.seconds as busy_seconds,
+           batch.busy_seconds + news.seconds - coalesce(last.seconds, 0) as busy_seconds,
            -- How many jobs ended lately: counts that decay over one minute and over five.
            exp(-least(extract(epoch from now() - batch.paced_at) / 60, 700)::float8) as fade_minute,
            exp(-least(extract(epoch from now() - batch.paced_at) / 300, 700)::float8) as fade_five,
            batch.pace_minute, batch.pace_five,
-           news.jobs, news.ended, news.revived, news.last_key
+           news.jobs, news.ended, news.revived, other.ended as others_ended,
+           case when other.ended > 0 then nullif(news.last_key, last.key) end as last_key,
+           batch.finish_lane_id, batch.finishing as was_finishing, batch.finish_slack,
+           -- Once other jobs come back, the last step waits for them and begins anew.
+           case when other.revived > 0 and batch.finishing <> 'waiting' then 'waiting'
+                when last.revived > 0 then 'waiting'
+                when last.ended > 0 and last.state = 'failed' and batch.finishing <> 'waiting' then 'failed'
+                when last.ended > 0 and (last.state = 'cancelled' or batch.finishing <> 'waiting') then 'ended'
+                else batch.finishing end as finishing,
+           case when other.revived > 0 and batch.finishing <> 'waiting' then true
+                when last.ended > 0 and last.state = 'cancelled' then false
+                else batch.finish_owed end as finish_owed,
+           batch.finish_run + (other.revived > 0 and batch.finishing <> 'waiting')::integer as finish_run,
+           batch.finish_well + other.well as finish_well
       from held_batch as batch
       join news on news.batch_id = batch.id
+      left join lateral (
+           -- What happened to the job of its last step, which is in none of its counts.
+           select moved.key, moved.state, moved.seconds, (moved.state = 'failed')::integer - (moved.was = 'failed')::integer as failed,
+                  (moved.was in ('queued', 'running') and moved.state not in ('queued', 'running'))::integer as ended,
+                  (moved.was not in ('queued', 'running') and moved.state in ('queued', 'running'))::integer as revived,
+                  (moved.state in ('completed', 'skipped', 'review'))::integer
+                      - (moved.was in ('completed', 'skipped', 'review'))::integer as well
+             from moved
+            where batch.finish_job_id is not null
+              and moved.id = batch.finish_job_id) as last on true
+     cross join lateral (
+           select news.ended - coalesce(last.ended, 0) as ended, news.revived - coalesce(last.revived, 0) as revived,
+                  news.failed - coalesce(last.failed, 0) as failed, news.well - coalesce(last.well, 0) as well) as other
 ),
 decided as materialized (
-    select counted.*,
+    select counted.*, last.turn,
            case when counted.revived > 0 and counted.was in ('completed', 'failed', 'cancelled') then 'running'
                 when counted.was in ('completed', 'failed', 'cancelled') then counted.was
                 -- While an operation still queues more of its jobs, the batch continues; the operation completes it
                 -- if nothing is left.
                 when counted.sealed_at is not null and counted.unfinished = 0 and counted.operation_id is null
-                then 'completed'
+                     and (last.turn is null or last.turn in ('ended', 'failed'))
+                then case when last.turn = 'failed' then 'failed' else 'completed' end
                 -- The rate is taken over twenty jobs at least (or all, when there are fewer), so that a single early
                 -- failure does not exceed it.
                 when counted.was in ('running', 'stalled')
+                     and counted.unfinished > 0
                      and counted.failures - counted.forgiven
                          > counted.max_failure_rate
                            * greatest(counted.total - counted.unfinished - counted.forgiven_of,
@@ -526,6 +594,12 @@ decided as materialized (
                 else counted.was
            end as state
       from counted
+     cross join lateral (
+           select case when counted.revived = 0 and counted.was in ('completed', 'failed', 'cancelled')
+                       then counted.finishing
+                       else
+-- include: last_step
+                       end as turn) as last
 ),
 told as (
     -- Set every column that the constraints check from the locked row: PostgreSQL checks them first against the row
@@ -538,6 +612,8 @@ told as (
            forgiven = decided.forgiven,
            forgiven_of = decided.forgiven_of,
            reason = case when decided.state = decided.was then batch.reason
+                         when decided.state = 'failed' and decided.turn = 'failed' and decided.unfinished = 0
+                         then 'finish'
                          when decided.state = 'failed' then 'failures' end,
            cause = case when decided.state = 'running' and decided.was <> 'running' then null else batch.cause end,
            unfinished = decided.unfinished,
@@ -554,27 +630,85 @@ told as (
                                    then greatest(decided.last_progress_at, now())
                                    else decided.last_progress_at end,
            last_key = coalesce(decided.last_key, batch.last_key),
-           pace_minute = coalesce(decided.pace_minute * decided.fade_minute, 0) + decided.ended,
-           pace_five = coalesce(decided.pace_five * decided.fade_five, 0) + decided.ended,
-           paced_at = now()
+           pace_minute = coalesce(decided.pace_minute * decided.fade_minute, 0) + decided.others_ended,
+           pace_five = coalesce(decided.pace_five * decided.fade_five, 0) + decided.others_ended,
+           paced_at = now(),
+           finishing = decided.turn,
+           -- A last step that has nothing to work on does not run: its job follows later.
+           finish_owed = decided.finish_owed or decided.turn = 'ended' and decided.finishing = 'waiting',
+           finish_run = decided.finish_run,
+           finish_well = decided.finish_well
       from decided
      where batch.id = decided.id
 ),
 shut_or_open as materialized (
-    select decided.lane_id, decided.state
+    -- A batch with a pilot has two lanes; the first stays closed while the other jobs are held. The lane of its last
+    -- step is open while that may be claimed.
+    select own.lane_id,
+           case when own.last then decided.turn <> 'open' or decided.state not in ('queued', 'running', 'stalled')
+                else decided.state <> 'running' or decided.held_at is not null and own.lane_id = decided.lane_id end as shut,
+           own.last
       from decided
-     where decided.state in ('completed', 'failed') and decided.was not in ('completed', 'failed', 'cancelled')
-        or decided.state = 'running' and decided.was in ('completed', 'failed', 'cancelled')
+     cross join lateral (values (decided.lane_id, false), (decided.pilot_lane_id, false),
+                                (decided.finish_lane_id, true)) as own (lane_id, last)
+     where own.lane_id is not null
+       and (decided.state in ('completed', 'failed') and decided.was not in ('completed', 'failed', 'cancelled')
+            or decided.state = 'running' and decided.was in ('completed', 'failed', 'cancelled')
+            or own.last and decided.turn <> decided.was_finishing)
 ),
 lane_of_batch as (
     -- No claim visits the lane of an ended batch.
     update retoma.lanes as lane
-       set closed_at = case when shut_or_open.state <> 'running' then now() end,
-           awake = true,
-           wake_at = null
+       set closed_at = case when shut_or_open.shut then now() end, awake = true, wake_at = null
       from shut_or_open
      where lane.id = shut_or_open.lane_id
+    returning case when shut_or_open.last and not shut_or_open.shut then pg_notify('retoma', lane.queue) end
 ),
+
+-- name: last_step
+-- Where the last step of the batch in "counted" stands: it opens once enough of the other jobs have ended, unless more
+-- of them are about to be queued. Where none of them ended well, it does not run. A later run waits for all of them.
+           case when counted.finishing = 'waiting'
+                     and not counted.finish_owed
+                     and counted.operation_id is null
+                     and counted.unfinished <= case when counted.finish_run = 1 then counted.finish_slack else 0 end
+                     and (counted.finish_well > 0 or counted.unfinished = 0)
+                then case when counted.finish_well > 0 then 'open' else 'ended' end
+                else counted.finishing end
+
+-- name: but_the_last_step
+-- Of the jobs of a batch, those that people count: the job of its last step is shown by itself.
+       and job.id is distinct from (select batch.finish_job_id from retoma.batches as batch where batch.id = %(id)s::bigint)
+
+-- name: last_step_told
+-- What people see of the last step of "batch".
+       case when batch.finish is not null then (
+           select json_build_object(
+                      'pipeline', batch.finish ->> 'pipeline', 'job_id', batch.finish_job_id,
+                      'state', case when coalesce(batch.finishing, 'waiting') = 'waiting' then 'waiting'
+                                    else job.state end,
+                      'run', coalesce(batch.finish_run, 1),
+                      'waits_for', case when batch.finishing = 'waiting' and batch.finish_run = 1
+                                        then greatest(batch.unfinished - batch.finish_slack, 0)
+                                        when batch.finishing = 'waiting' then batch.unfinished
+                                        else 0 end,
+                      'reason', job.reason, 'steps', saved.steps, 'step', saved.step, 'seconds', worked.seconds,
+                      'cost', coalesce(paid.cost, 0)::text)
+             from (select) as always
+             left join retoma.jobs as job on job.id = batch.finish_job_id
+            cross join lateral (
+                  select count(*) as steps, (array_agg(checkpoint.step order by checkpoint.saved_at desc))[1] as step
+                    from retoma.checkpoints as checkpoint
+                   where checkpoint.job_id = batch.finish_job_id
+                     and checkpoint.set_aside_at is null) as saved
+            cross join lateral (
+                  select sum(attempt.seconds) as seconds
+                    from retoma.attempts as attempt
+                   where attempt.job_id = batch.finish_job_id) as worked
+            cross join lateral (
+                  select sum(call.cost) as cost
+                    from retoma.calls as call
+                   where call.job_id = batch.finish_job_id) as paid)::text end as finish
 
 -- name: beckon
 -- The lanes that jobs came back to are visited again.
@@ -605,6 +739,101 @@ into_lane as materialized (
                                '''[^'']*''|"[^"]*"|[^[:space:]:]+\.[[:alnum:]]{2,4}\y', '…', 'g'),
                 '[0-9a-fA-F-]*[0-9][0-9a-fA-F-]*', '#', 'g')), 1, 12)
 
+-- name: fits
+-- What a filter asks of "job", beside its state.
+       and (%(pipeline)s::text is null or job.pipeline = %(pipeline)s::text)
+       and (%(queue)s::text is null or job.queue = %(queue)s::text)
+       and (%(batch_id)s::bigint is null or job.batch_id = %(batch_id)s::bigint)
+       and (%(fingerprint)s::text is null
+            or job.state in ('failed', 'cancelled') and
+-- include: fingerprint
+            = %(fingerprint)s::text)
+       and (%(key_prefix)s::text is null or starts_with(job.key, %(key_prefix)s::text))
+       and (%(created_after)s::timestamptz is null or job.created_at >= %(created_after)s::timestamptz)
+       and (%(created_before)s::timestamptz is null or job.created_at < %(created_before)s::timestamptz)
+
+-- name: matching
+-- The jobs that a filter finds, a bounded number by id, after a cursor (in "matched"); of those that are named, any that
+-- are left. The scan visits a bounded number of rows along one index, so that rare jobs cost no long statement.
+with looked as materialized (
+    select job.id
+      from retoma.jobs as job
+     where job.id = any (%(ids)s::bigint[])
+       and job.id > %(after)s::bigint
+       and job.id <= %(upto)s::bigint
+    union all
+    select found.id
+      from unnest(%(states)s::text[]) as wanted (state)
+     cross join lateral (
+           select job.id
+             from retoma.jobs as job
+            where job.batch_id = %(batch_id)s::bigint
+              and job.state = wanted.state
+              and job.id > %(after)s::bigint
+              and job.id <= %(upto)s::bigint
+            order by job.id
+            limit %(look)s::integer) as found
+     where %(ids)s::bigint[] is null
+       and %(batch_id)s::bigint is not null
+    union all
+    select found.id
+      from unnest(%(states)s::text[]) as wanted (state)
+     cross join lateral (
+           select job.id
+             from retoma.jobs as job
+            where job.state = wanted.state
+              and job.state in ('failed', 'review', 'cancelled', 'skipped')
+              and job.id > %(after)s::bigint
+              and job.id <= %(upto)s::bigint
+            order by job.id
+            limit %(look)s::integer) as found
+     where %(ids)s::bigint[] is null
+       and %(batch_id)s::bigint is null
+       and %(states)s::text[] <@ array['failed', 'review', 'cancelled', 'skipped']
+    union all
+    select found.id
+      from (select job.id
+              from retoma.jobs as job
+             where job.id > %(after)s::bigint
+               and job.id <= %(upto)s::bigint
+             order by job.id
+             limit %(look)s::integer) as found
+     where %(ids)s::bigint[] is null
+       and %(batch_id)s::bigint is null
+       and not %(states)s::text[] <@ array['failed', 'review', 'cancelled', 'skipped']
+     order by 1
+     limit %(look)s::integer
+),
+matched as materialized (
+    select job.id
+      from looked
+      join retoma.jobs as job on job.id = looked.id
+     where (%(ids)s::bigint[] is not null or job.state = any (%(states)s::text[]))
+-- include: fits
+     order by job.id
+     limit %(limit)s::integer
+),
+
+-- name: verdict
+-- Why an operation passes over "job" of "batch"; null when it does not.
+           case when not job.state = any (%(states)s::text[]) then 'state'
+                when job.queue = %(house)s::text then 'house'
+                when batch.pruned_at is not null then 'pruned'
+                when batch.operation_id is not null and %(kind)s::text in ('retry', 'restart', 'cancel') then 'busy'
+                when job.finished_at > %(until)s::timestamptz then 'later'
+                when %(kind)s::text = 'cancel' and job.cancel_requested_at is not null then 'already'
+                when %(kind)s::text = 'priority' and job.priority = %(priority)s::integer then 'already'
+                when %(kind)s::text = 'move' and job.queue = %(to_queue)s::text then 'already'
+                when %(kind)s::text = 'move' and job.batch_id is not null then 'in_batch'
+                when %(kind)s::text = 'move' and job.lane_id > 0 then 'in_lane'
+           end
+
+-- name: reached
+-- Up to which job a piece has looked; null when there is nothing after it.
+       case when (select count(*) from matched) = %(limit)s::integer then (select max(matched.id) from matched)
+            when (select count(*) from looked) = %(look)s::integer then (select max(looked.id) from looked)
+       end
+
 -- name: purse
 -- Every statement locks the batch that pays for a call before the call, so that nothing deadlocks.
 with purse as materialized (
@@ -633,3 +862,48 @@ with purse as materialized (
               price.cache_write_1h, price.output, price.reasoning, price.audio_input, price.audio_output, price.unit,
               price.source
          from retoma.tier_prices as price
+
+-- name: forgotten_runs
+-- What a schedule queued long ago: the newest twenty stay, one of which is written now.
+forgotten as (
+    delete from retoma.schedule_runs as run
+     where run.schedule = %(name)s::text
+       and run.job_id <= (select old.job_id
+                            from retoma.schedule_runs as old
+                           where old.schedule = %(name)s::text
+                           order by old.job_id desc
+                          offset 19
+                           limit 1)
+)
+
+-- name: review_wanted
+       (%(pipeline)s::text is null or review.pipeline = %(pipeline)s::text)
+   and (%(pipelines)s::text[] is null or review.pipeline = any (%(pipelines)s::text[]))
+   and (%(batch_id)s::bigint is null or review.batch_id = %(batch_id)s::bigint)
+   and (%(label)s::text is null or review.label = %(label)s::text)
+   and (%(sources)s::text[] is null or review.source = any (%(sources)s::text[]))
+
+-- name: review_waits
+       -- A job that was tried again or removed since does not wait here.
+       (review.source <> 'job'
+        or exists (select from retoma.jobs as job
+                    where job.id = review.job_id and job.state = 'review' and job.fence = review.fence))
+
+-- name: review_columns
+       review.id, review.source, review.item, review.job_id, review.fence, review.pipeline, review.batch_id,
+       review.state, review.title, review.reason, review.proposal::text as proposal, review.label, review.version,
+       review.confidence, review.margin, review.evidence::text as evidence, review.created_at, review.settled_at,
+       review.leased_by, review.leased_until
+
+-- name: decision_columns
+       decision.id, decision.key, decision.review_id, decision.source, decision.item, decision.job_id, decision.fence,
+       decision.pipeline, decision.batch_id, decision.who, decision.name, decision.at, decision.kind,
+       decision.proposed::text as proposed, decision.decided::text as decided, decision.label,
+       decision.decided_label, decision.version, decision.confidence, decision.margin, decision.note,
+       decision.seconds, decision.undoes,
+       (select undo.id from retoma.decisions as undo where undo.undoes = decision.id) as undone_by
+
+-- name: decision_wanted
+       (%(pipeline)s::text is null or decision.pipeline = %(pipeline)s::text)
+   and (%(pipelines)s::text[] is null or decision.pipeline = any (%(pipelines)s::text[]))
+   and (%(batch_id)s::bigint is null or decision.batch_id = %(batch_id)s::bigint)

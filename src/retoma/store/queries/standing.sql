@@ -41,8 +41,61 @@ select jsonb_build_object('name', key.name, 'scopes', key.scopes, 'pipelines', k
   from retoma.api_keys as key
  where key.id = %(id)s::text;
 
+-- name: alert
+select jsonb_build_object('rule', alert.rule, 'subject', alert.subject, 'acknowledged_by', alert.acknowledged_by,
+                          'acknowledged_at', alert.acknowledged_at, 'resolved_at', alert.resolved_at)::text as fields
+  from retoma.alerts as alert
+ where alert.id = %(id)s::bigint;
+
 -- name: session
-select jsonb_build_object('opened_by', session.opened_by, 'key', session.key_id,
+select jsonb_build_object('opened_by', session.opened_by, 'key', session.key_id, 'user', session.user_id,
                           'expires_at', session.expires_at, 'ended_at', session.ended_at)::text as fields
   from retoma.sessions as session
  where session.id = %(id)s::text;
+
+-- name: operation
+select jsonb_build_object('kind', operation.kind, 'batch', operation.batch_id, 'filter', operation.filter,
+                          'asked', operation.asked, 'wanted', operation.wanted, 'done', operation.done,
+                          'skipped', operation.skipped, 'finished_at', operation.finished_at,
+                          'error', operation.error)::text as fields
+  from retoma.operations as operation
+ where operation.id = %(id)s::bigint;
+
+-- name: view
+select jsonb_build_object('name', view.name, 'page', view.page, 'owner', view.owner,
+                          'shared', view.shared)::text as fields
+  from retoma.views as view
+ where view.id = %(id)s::bigint;
+
+-- name: worker
+select jsonb_build_object('executors', count(*), 'asked_to_end', count(worker.drain_requested_at))::text as fields
+  from retoma.workers as worker
+ where worker.label = %(id)s::text
+   and worker.stopped_at is null
+having count(*) > 0;
+
+-- name: review
+select jsonb_build_object('state', review.state, 'pipeline', review.pipeline, 'batch', review.batch_id,
+                          'job', review.job_id, 'source', review.source, 'item', review.item)::text as fields
+  from retoma.reviews as review
+ where review.id = %(id)s::bigint;
+
+-- name: user
+select jsonb_build_object('name', account.name, 'role', account.role, 'issuer', account.issuer,
+                          'password_at', account.password_at, 'locked_at', account.locked_at,
+                          'removed_at', account.removed_at)::text as fields
+  from retoma.users as account
+ where account.id = %(id)s::text;
+
+-- name: webhook
+select jsonb_build_object('url', split_part(endpoint.url, '?', 1), 'kinds', endpoint.kinds,
+                          'disabled_at', endpoint.disabled_at, 'disabled_reason', endpoint.disabled_reason,
+                          'previous_until', endpoint.previous_until)::text as fields
+  from retoma.webhook_endpoints as endpoint
+ where endpoint.id = %(id)s::text;
+
+-- name: delivery
+select jsonb_build_object('endpoint', delivery.endpoint_id, 'kind', delivery.kind, 'state', delivery.state,
+                          'attempts', delivery.attempts)::text as fields
+  from retoma.webhook_deliveries as delivery
+ where delivery.id = %(id)s::text;

@@ -42,6 +42,11 @@ select 'an ended job has the attempt that ended it' as invariant, 'job ' || job.
    and job.id <= %(upto)s::bigint
    and job.state in ('completed', 'skipped', 'review')
    and attempt.ending is distinct from job.state
+   -- What a person accepted or corrected ended in review.
+   and not (job.state = 'completed' and coalesce(attempt.ending = 'review', false)
+            and exists (select from retoma.decisions as decision
+                         where decision.job_id = job.id and decision.fence = job.fence
+                           and decision.kind in ('accept', 'correct')))
 union all
 select 'a job of a batch waits in its lane', 'job ' || job.id, 'it is in lane ' || job.lane_id
   from retoma.jobs as job
@@ -49,6 +54,8 @@ select 'a job of a batch waits in its lane', 'job ' || job.id, 'it is in lane ' 
  where job.id > %(after)s::bigint
    and job.id <= %(upto)s::bigint
    and job.lane_id <> batch.lane_id
+   and job.lane_id is distinct from batch.pilot_lane_id
+   and job.lane_id is distinct from batch.finish_lane_id
 union all
 select 'a lane in which a job is due is looked at', 'job ' || job.id,
        'it is due, and lane ' || lane.id || ' rests until ' || coalesce(lane.wake_at::text, 'somebody wakes it')
@@ -108,7 +115,8 @@ select 'the counts of a batch are its jobs' as invariant, 'batch ' || batch.id a
               count(*) filter (where job.state in ('queued', 'running')) as unfinished,
               count(*) filter (where job.state = 'failed') as failures
          from retoma.jobs as job
-        where job.batch_id = batch.id) as counted
+        where job.batch_id = batch.id
+          and job.id is distinct from batch.finish_job_id) as counted
  where batch.id = any (%(ids)s::bigint[])
    and batch.sealed_at is not null
    and (batch.total, batch.unfinished, batch.failures)
@@ -120,8 +128,23 @@ select 'a batch whose jobs have all ended has ended', 'batch ' || batch.id, 'it 
  where batch.id = any (%(ids)s::bigint[])
    and batch.sealed_at is not null
    and batch.unfinished = 0
+   and (batch.finishing is null or batch.finishing in ('ended', 'failed'))
    and batch.operation_id is null
    and batch.state not in ('completed', 'failed', 'cancelled')
+union all
+select 'a last step ends before its batch is completed', 'batch ' || batch.id,
+       'it is ' || batch.state || ', its last step is ' || batch.finishing || ', and that job is '
+           || coalesce(job.state, 'gone')
+  from retoma.batches as batch
+  left join retoma.jobs as job on job.id = batch.finish_job_id
+ where batch.id = any (%(ids)s::bigint[])
+   and batch.finish_job_id is not null
+   and batch.pruned_at is null
+   and (batch.state = 'completed' and batch.finishing in ('waiting', 'open')
+        or not batch.finish_owed
+           and (job.id is null
+                or batch.finishing in ('waiting', 'open') <> (job.state in ('queued', 'running'))
+                or batch.finishing = 'waiting' and job.state = 'running'))
 union all
 select 'the story of a batch has no gap', 'batch ' || batch.id,
        'it has told ' || batch.event_seq || ' events, and ' || told.events || ' are there, up to ' || told.last
@@ -135,15 +158,20 @@ select 'the story of a batch has no gap', 'batch ' || batch.id,
    and batch.pruned_at is null
 union all
 select 'the lane of a batch is open when its jobs may be taken', 'batch ' || batch.id,
-       'it is ' || batch.state || ', and its lane is '
+       'it is ' || batch.state || ', and its lane' || own.which || ' is '
            || case when lane.id is null then 'gone' when lane.closed_at is null then 'open' else 'closed' end
   from retoma.batches as batch
-  left join retoma.lanes as lane on lane.id = batch.lane_id
+ cross join lateral (values (batch.lane_id, '', batch.held_at is null), (batch.pilot_lane_id, ' of the pilot', true),
+                            (batch.finish_lane_id, ' of the last step', batch.finishing = 'open'))
+       as own (lane_id, which, may)
+  left join retoma.lanes as lane on lane.id = own.lane_id
  where batch.id = any (%(ids)s::bigint[])
+   and own.lane_id is not null
    and (lane.id is null
         or batch.state <> 'completed'
            and (lane.closed_at is null)
-               <> (batch.sealed_at is not null and batch.state in ('queued', 'running', 'stalled')))
+               <> (batch.sealed_at is not null and batch.state in ('queued', 'running', 'stalled')
+                   and own.may))
 union all
 select 'what a batch has spent and reserved is in its calls', 'batch ' || batch.id,
        'it says ' || batch.spent || ' spent and ' || batch.reserved || ' reserved, and its calls say '

@@ -1,12 +1,22 @@
 -- Workers. One row per start of an executor: its identity is new every time, and the label is for people.
 
 -- name: hello
+-- An executor that a supervisor starts again is asked to end when its predecessors were.
 insert into retoma.workers (label, host, pid, version, queues, pipelines, at_once, lease_seconds, lease_expires_at,
-                            hint, machine, supervisor, supervisor_started)
-values (%(label)s::text, %(host)s::text, %(pid)s::integer, %(version)s::text, %(queues)s::text[],
-        %(pipelines)s::text[], %(at_once)s::integer, %(lease)s::real,
-        now() + make_interval(secs => %(lease)s::float8), %(hint)s::bigint, %(machine)s::text,
-        %(supervisor)s::integer, %(supervisor_started)s::bigint)
+                            hint, machine, supervisor, supervisor_started, drain_requested_at, drain_requested_by)
+select %(label)s::text, %(host)s::text, %(pid)s::integer, %(version)s::text, %(queues)s::text[],
+       %(pipelines)s::text[], %(at_once)s::integer, %(lease)s::real,
+       now() + make_interval(secs => %(lease)s::float8), %(hint)s::bigint, %(machine)s::text,
+       %(supervisor)s::integer, %(supervisor_started)s::bigint, asked.drain_requested_at, asked.drain_requested_by
+  from (select 1) as here
+  left join lateral (
+       select before.drain_requested_at, before.drain_requested_by
+         from retoma.workers as before
+        where before.machine = %(machine)s::text
+          and before.supervisor = %(supervisor)s::integer
+          and before.supervisor_started = %(supervisor_started)s::bigint
+          and before.drain_requested_at is not null
+        limit 1) as asked on true
 returning id;
 
 -- name: heartbeat
@@ -15,8 +25,9 @@ returning id;
 with said as materialized (
     select *
       from unnest(%(ids)s::bigint[], %(pids)s::integer[], %(claimed)s::bigint[], %(completed)s::bigint[],
-                  %(failed)s::bigint[], %(retried)s::bigint[], %(recovered)s::bigint[], %(busy)s::float8[])
-           as said (id, pid, claimed, completed, failed, retried, recovered, busy)
+                  %(failed)s::bigint[], %(retried)s::bigint[], %(recovered)s::bigint[], %(busy)s::float8[],
+                  %(memory)s::real[], %(doing)s::text[])
+           as said (id, pid, claimed, completed, failed, retried, recovered, busy, memory, doing)
 )
 update retoma.workers as worker
    set seen_at = now(),
@@ -28,6 +39,8 @@ update retoma.workers as worker
        retried = said.retried,
        recovered = said.recovered,
        busy_seconds = said.busy,
+       memory_megabytes = said.memory,
+       doing = said.doing::json,
        missing_since = null,
        spared_at = null
   from said
@@ -53,6 +66,46 @@ select believed.id, believed.worker_id, believed.fence, 'lost' as why
                               and job.worker_id = believed.worker_id
                               and job.fence = believed.fence
  where job.id is null;
+
+-- name: asked_to_drain
+-- Which of these executors were asked to end.
+select worker.id
+  from retoma.workers as worker
+ where worker.id = any (%(ids)s::bigint[])
+   and worker.drain_requested_at is not null;
+
+-- name: drain
+-- Asks the executors of a label that are not stopped to take no more jobs and to end. It names rows, not the label: a
+-- worker that starts later under the same label is not concerned. Repeated, it changes nothing.
+update retoma.workers as worker
+   set drain_requested_at = coalesce(worker.drain_requested_at, now()),
+       drain_requested_by = coalesce(worker.drain_requested_by, %(by)s::text)
+ where worker.label = %(label)s::text
+   and worker.stopped_at is null
+returning worker.id;
+
+-- name: holding
+-- What executors hold now, and the step that each said in its last heartbeat.
+select job.id, job.worker_id, job.pipeline, job.queue, job.batch_id, job.key, job.attempt, job.claimed_at,
+       doing.step
+  from retoma.jobs as job
+  join retoma.workers as worker on worker.id = job.worker_id
+  left join lateral (
+       select told.step
+         from json_to_recordset(worker.doing) as told (job bigint, fence bigint, step text)
+        where told.job = job.id and told.fence = job.fence
+        limit 1) as doing on true
+ where job.state = 'running'
+   and job.worker_id = any (%(ids)s::bigint[])
+ order by job.worker_id, job.claimed_at, job.id
+ limit %(limit)s::integer;
+
+-- name: losses
+-- How many executors of each label were given up: they were gone, or their lease ended.
+select worker.label, count(*) as lost
+  from retoma.workers as worker
+ where worker.reason in ('gone', 'lost')
+ group by worker.label;
 
 -- name: held
 -- What a worker holds, to compare with what it knows; read from the index of held jobs, without inputs.
@@ -134,7 +187,8 @@ select worker.id, worker.label, worker.host, worker.pid, worker.version, worker.
        worker.at_once, worker.lease_seconds, worker.started_at, worker.seen_at, worker.lease_expires_at,
        worker.stopping_at, worker.stopped_at, worker.reason,
        worker.stopped_at is null and worker.lease_expires_at > now() as alive,
-       worker.claimed, worker.completed, worker.failed, worker.retried, worker.recovered, worker.busy_seconds
+       worker.claimed, worker.completed, worker.failed, worker.retried, worker.recovered, worker.busy_seconds,
+       worker.memory_megabytes, worker.drain_requested_at, worker.drain_requested_by
   from retoma.workers as worker
  where worker.id = %(id)s::bigint;
 
@@ -143,7 +197,8 @@ select worker.id, worker.label, worker.host, worker.pid, worker.version, worker.
        worker.at_once, worker.lease_seconds, worker.started_at, worker.seen_at, worker.lease_expires_at,
        worker.stopping_at, worker.stopped_at, worker.reason,
        worker.stopped_at is null and worker.lease_expires_at > now() as alive,
-       worker.claimed, worker.completed, worker.failed, worker.retried, worker.recovered, worker.busy_seconds
+       worker.claimed, worker.completed, worker.failed, worker.retried, worker.recovered, worker.busy_seconds,
+       worker.memory_megabytes, worker.drain_requested_at, worker.drain_requested_by
   from retoma.workers as worker
  where (%(gone)s::boolean or worker.stopped_at is null)
    and (%(label)s::text is null or worker.label = %(label)s::text)

@@ -1,0 +1,1 @@
+alter table retoma.batches drop column if exists traceparent;

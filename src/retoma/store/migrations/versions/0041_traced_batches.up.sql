@@ -1,0 +1,1 @@
+alter table retoma.batches add column if not exists traceparent text;

@@ -1,0 +1,2 @@
+drop table retoma.alert_deliveries;
+drop table retoma.alerts;

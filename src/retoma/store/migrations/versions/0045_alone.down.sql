@@ -1,0 +1,1 @@
+alter table retoma.jobs drop column alone;
