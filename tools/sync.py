@@ -1,7 +1,8 @@
-"""Write the front door without ``await`` from the one with it: tools/sync.py [--check].
+"""Write the front door and the client without ``await`` from those with it: tools/sync.py [--check].
 
-The namespaces of ``retoma.app`` hold no async code but ``await`` and ``async for``: everything that differs is in the
-two runners. So their twins in ``retoma.sync`` are made by a few replacements, formatted, and checked in.
+The namespaces of ``retoma.app`` and ``retoma.client`` hold no async code but ``await`` and ``async for``: everything
+that differs is in the two runners, and in the transport. So their twins in ``retoma.sync`` and ``retoma.client.sync``
+are made by a few replacements, formatted, and checked in.
 """
 
 from __future__ import annotations
@@ -12,28 +13,40 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-NAMESPACES = ("batches", "calls", "jobs", "queues", "schedules", "system", "workers")
+NAMESPACES = ("batches", "calls", "jobs", "queues", "reviews", "schedules", "system", "workers")
+CLIENT = ("batches", "calls", "jobs", "queues", "reviews", "schedules", "system", "workers", "async_transport")
+SOURCES = {
+    **{ROOT / f"src/retoma/app/{name}.py": ROOT / f"src/retoma/sync/{name}.py" for name in NAMESPACES},
+    **{ROOT / f"src/retoma/client/{name}.py": ROOT / f"src/retoma/client/sync/{name}.py" for name in CLIENT},
+}
+"""Each source, and the twin that is made of it."""
 _WORDS = (
     (r"\basync (def|for|with)\b", r"\1"),
     (r"\bawait ", ""),
     (r"\bAsyncIterator\b", "Iterator"),
     (r"\bretoma\.app\.runner\b", "retoma.sync.runner"),
+    (r"\bretoma\.client\.async_transport\b", "retoma.client.sync.async_transport"),
+    (r"\basyncio\b", "time"),
+    (r"\bAsyncClient\b", "Client"),
+    (r"\ba(close|read|iter_lines)\(", r"\1("),
+    (r"Sends requests with ``await``\..+", 'Sends requests without ``await``."""'),
 )
 
 
-def made_of(source: str, name: str) -> str:
-    """The twin of a namespace."""
+def made_of(origin: Path, target: Path) -> str:
+    """The twin of the namespace in *origin*."""
+    source = origin.read_text(encoding="utf-8")
     for pattern, replacement in _WORDS:
         source = re.sub(pattern, replacement, source)
     source = re.sub(r"for (\w+) in (.+):\n +yield \1\n", r"yield from \2\n", source)
     head, _, rest = source.partition("\n")
-    source = f"{head}\n\n# Made by tools/sync.py from app/{name}.py; change that one.\n{rest}"
+    source = f"{head}\n\n# Made by tools/sync.py from {origin.parent.name}/{origin.name}; change that one.\n{rest}"
     for command in (["check", "--fix", "--quiet", "--select", "I"], ["format", "--quiet"]):
         ruff = [
             str(Path(sys.executable).parent / "ruff"),
             *command,
             "--stdin-filename",
-            f"src/retoma/sync/{name}.py",
+            str(target.relative_to(ROOT)),
             "-",
         ]
         source = subprocess.run(ruff, input=source, capture_output=True, text=True, check=True, cwd=ROOT).stdout
@@ -43,10 +56,8 @@ def made_of(source: str, name: str) -> str:
 def stale() -> dict[Path, str]:
     """The files that are not as they should be, with what should be in them."""
     found = {}
-    for name in NAMESPACES:
-        source = (ROOT / "src/retoma/app" / f"{name}.py").read_text(encoding="utf-8")
-        target = ROOT / "src/retoma/sync" / f"{name}.py"
-        wanted = made_of(source, name)
+    for origin, target in SOURCES.items():
+        wanted = made_of(origin, target)
         if not target.exists() or target.read_text(encoding="utf-8") != wanted:
             found[target] = wanted
     return found

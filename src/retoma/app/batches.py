@@ -8,6 +8,7 @@ from typing import Any, TypeVar, Unpack
 
 from retoma.app.runner import Runner
 from retoma.commands import batch_actions, maintenance
+from retoma.commands import batch_figures as figure_commands
 from retoma.commands import batches as batch_commands
 from retoma.commands import jobs as job_commands
 from retoma.commands import operations as operation_commands
@@ -24,11 +25,11 @@ from retoma.model.batch import (
     Resumed,
     StepFigures,
 )
+from retoma.model.batch_figures import Bucket, Member
 from retoma.model.evidence import Explanation
-from retoma.model.ids import BatchId
-from retoma.model.job import (
-    Receipt,
-)
+from retoma.model.ids import BatchId, JobId
+from retoma.model.job import JobState, Receipt
+from retoma.model.pilot import Pilot
 from retoma.run.pipeline import Pipeline
 from retoma.store import batches, operations
 
@@ -86,17 +87,58 @@ class Batches:
         pipeline: str | None = None,
         labels: Mapping[str, str] | None = None,
         name: str | None = None,
+        text: str | None = None,
         before: int | None = None,
         limit: int = 50,
     ) -> list[Batch]:
-        """Batches, newest first, *before* an id for the next page."""
+        """Batches, newest first, *before* an id for the next page; *text* is a part of the name."""
         return await self._run.ask(
-            batch_commands.page(states=states, pipeline=pipeline, labels=labels, name=name, before=before, limit=limit)
+            batch_commands.page(
+                states=states, pipeline=pipeline, labels=labels, name=name, text=text, before=before, limit=limit
+            )
         )
 
     async def progress(self, id: BatchId) -> Progress:
         """The progress of a batch, every figure from one snapshot."""
         return await self._run.ask(batch_commands.progress(id))
+
+    async def standings(self, ids: Collection[BatchId]) -> dict[BatchId, Progress]:
+        """The progress of many batches in one query; missing batches are left out."""
+        return await self._run.ask(figure_commands.standings(ids))
+
+    async def mosaic(self, id: BatchId) -> str:
+        """One letter for each job in the order of the inputs, for 100,000 jobs at most: q queued, r running, c
+        completed, s skipped, f failed, v review, x cancelled.
+        """
+        return await self._run.ask(figure_commands.mosaic(id))
+
+    async def placed(self, id: BatchId, place: int) -> JobId:
+        """The job at a *place* of the mosaic; the first is 0."""
+        return await self._run.ask(figure_commands.placed(id, place))
+
+    async def series(self, id: BatchId, *, buckets: int = 60) -> list[Bucket]:
+        """How many attempts ended, and how long they took, in at most *buckets* equal stretches of time."""
+        return await self._run.ask(figure_commands.series(id, buckets=buckets))
+
+    async def members(
+        self,
+        id: BatchId,
+        *,
+        states: Sequence[JobState | str] | None = None,
+        fingerprint: str | None = None,
+        text: str | None = None,
+        saved: bool | None = None,
+        after: int = 0,
+        limit: int = 50,
+    ) -> list[Member]:
+        """The jobs of a batch in the order of the inputs, *after* an id for the next page: those in some *states*, of
+        one error group (*fingerprint*), with *text* in their key, with or without a *saved* step.
+        """
+        return await self._run.ask(
+            figure_commands.members(
+                id, states=states, fingerprint=fingerprint, text=text, saved=saved, after=after, limit=limit
+            )
+        )
 
     async def steps(self, id: BatchId) -> list[StepFigures]:
         """For each step: how often it was done, how long it takes, and how many jobs have got this far."""
@@ -118,9 +160,9 @@ class Batches:
         """Why a batch progresses or does not, and what to do. Without *words*, the text of errors is left out."""
         return await self._run.ask(batch_commands.explained(id, words=words))
 
-    async def events(self, id: BatchId, *, after: int = 0, limit: int = 500) -> list[Event]:
-        """The events of a batch, in order, after a cursor."""
-        return await self._run.ask(batch_commands.events(id, after=after, limit=limit))
+    async def events(self, id: BatchId, *, after: int = 0, limit: int = 500, jobs: bool = True) -> list[Event]:
+        """The events of a batch, in order, after a cursor; without *jobs*, only those of the batch itself."""
+        return await self._run.ask(batch_commands.events(id, after=after, limit=limit, jobs=jobs))
 
     async def pipelines_of(self, ids: Collection[int]) -> dict[int, str]:
         """The pipeline of each batch; missing batches are left out."""
@@ -130,9 +172,19 @@ class Batches:
         """The events of many batches, each after its own cursor."""
         return await self._run.ask(job_commands.only(batches.news(cursors, limit=limit)))
 
-    async def seal(self, id: BatchId, *, expected: int | None = None, conn: object = None) -> Batch:
-        """Seal an open batch, so that its jobs can be claimed; *expected* must equal the number of jobs."""
-        return await self._run.transact(batch_commands.seal(id, expected=expected), conn)
+    async def seal(self, id: BatchId, *, expected: int | None = None, pilot: int = 0, conn: object = None) -> Batch:
+        """Seal an open batch, so that its jobs can be claimed; *expected* must equal the number of jobs. With a
+        *pilot* so many of them run first, and the others are held until ``release``.
+        """
+        return await self._run.transact(batch_commands.seal(id, expected=expected, pilot=pilot), conn)
+
+    async def pilot(self, id: BatchId) -> Pilot:
+        """How the pilot of a batch went, and what the whole will cost, take and lose by it."""
+        return await self._run.ask(batch_commands.pilot(id))
+
+    async def release(self, id: BatchId, *, by: str = "person", conn: object = None) -> Batch:
+        """Let the jobs be taken that a pilot holds. Idempotent."""
+        return await self._run.transact(batch_actions.release(id, by=by), conn)
 
     async def resume(
         self,

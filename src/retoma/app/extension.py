@@ -84,6 +84,10 @@ class Extension:
     """A mapping from such a kind to a function of an id: the query for the current state of that thing, as JSON. The
     audit keeps it from before and after a change.
     """
+    reviews: str | None = None
+    """An object with the four functions of ``retoma.commands.reviews.Adapter``: what is in doubt, what a person sees of
+    it, and how a decision is applied and undone. Its items appear at the review desk.
+    """
     commands: Mapping[str, Offered] = field(default_factory=dict)
     checks: str | None = None
     """A function that ``retoma doctor`` calls with an open app."""
@@ -111,6 +115,11 @@ class Extension:
 def standing_of(extensions: Iterable[Extension]) -> Mapping[str, Callable[[str], Query[str]]]:
     """The state queries of *extensions*, by kind."""
     return {kind: ask for each in extensions if each.standing for kind, ask in load(each.standing).items()}
+
+
+def reviews_of(extensions: Iterable[Extension]) -> Mapping[str, Any]:
+    """What *extensions* offer to the review desk, by their names."""
+    return {each.name: load(each.reviews) for each in extensions if each.reviews}
 
 
 def load(reference: str) -> Any:

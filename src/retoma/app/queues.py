@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from retoma.app.runner import Runner
+from retoma.commands import flow as flow_commands
 from retoma.commands import jobs as job_commands
 from retoma.commands.jobs import only
 from retoma.model.job import (
     Queue,
 )
+from retoma.model.machine import QueueState
 from retoma.store import queues
 
 
@@ -20,6 +22,20 @@ class Queues:
     async def all(self) -> list[Queue]:
         """The queues, with how many jobs wait and run in each."""
         return await self._run.fetch(queues.all())
+
+    async def look(self) -> list[QueueState]:
+        """The queues with what waits, how fast jobs come and end, and how long they wait and run. Its cost does not
+        grow with the number of jobs: counts stop at 10,000, and no lanes are read.
+        """
+        return await self._run.ask(flow_commands.queues())
+
+    async def get(self, name: str) -> QueueState:
+        """One queue, with its lanes."""
+        return await self._run.ask(flow_commands.queue(name))
+
+    async def paused_by(self, *names: str) -> dict[str, str]:
+        """Who paused these queues, as far as the audit knows; needs an account that may read it."""
+        return await self._run.ask(flow_commands.paused_by(names))
 
     async def pause(self, name: str, *, reason: str = "person", conn: object = None) -> None:
         """Stop claims from a queue; running jobs continue."""

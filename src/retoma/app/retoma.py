@@ -15,19 +15,22 @@ from retoma.access.keys import Access
 from retoma.access.sessions import Sessions
 from retoma.app.batches import Batches
 from retoma.app.calls import Calls
-from retoma.app.extension import Extension, branches_of, standing_of, unique
+from retoma.app.extension import Extension, branches_of, reviews_of, standing_of, unique
 from retoma.app.fetch import fetch
 from retoma.app.jobs import Jobs
 from retoma.app.queues import Queues
+from retoma.app.reviews import Reviews
 from retoma.app.runner import Runner
 from retoma.app.schedules import Schedules
 from retoma.app.system import System
+from retoma.app.webhooks import Webhooks
 from retoma.app.workers import Workers
 from retoma.calls.caller import Caller
 from retoma.calls.perform import perform
 from retoma.commands import batches as batch_commands
 from retoma.commands import jobs as job_commands
 from retoma.commands.options import Batching, Enqueueing, always, keys_of
+from retoma.commands.reviews import Desk
 from retoma.errors import ConfigurationError
 from retoma.isolate import child
 from retoma.model.batch import Batch
@@ -90,17 +93,25 @@ class Retoma:
         self._late_hints: dict[str, asyncio.TimerHandle] = {}
         self._openings = 0
         self._caller: Caller | None = None
+        self._reviewing: Desk | None = None
         self._run = Runner(lambda: self.database, self.settings)
         self.jobs = Jobs(self._run)
         self.batches = Batches(self._run)
         self.calls = Calls(self._run)
+        self.reviews = Reviews(self._run, self._desk)
         self.queues = Queues(self._run)
         self.schedules = Schedules(self._run)
         self.workers = Workers(self._run)
         self.system = System(self._run)
         self.access = Access(lambda: self.database)
+        self.webhooks = Webhooks(lambda: self.database)
         self.sessions = Sessions(lambda: self.database)
         self.audit = Audit(lambda: self.database, lambda: standing_of(self.extensions))
+
+    def _desk(self) -> Desk:
+        if self._reviewing is None:
+            self._reviewing = Desk(reviews_of(self.extensions), self.registry.pipelines)
+        return self._reviewing
 
     @property
     def settings(self) -> Settings:

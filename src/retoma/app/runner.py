@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable
 from typing import TypeVar
 
+import psycopg
+
 from retoma.commands import operation_runner
+from retoma.errors import DatabaseError
 from retoma.model.batch import Operation
 from retoma.postgres import notify
 from retoma.postgres.connections import run_on, run_whole_on
@@ -39,6 +43,16 @@ class Runner:
             return await run_whole_on(conn, command)
         async with self._database().transaction() as connection:
             return await run_on(connection, command)
+
+    async def rehearse(self, command: Command[T]) -> float | None:
+        """How many seconds *command* takes in a transaction that is rolled back; None when the database refuses."""
+        began = time.monotonic()
+        try:
+            async with self._database().connection() as connection, connection.transaction(force_rollback=True):
+                await run_on(connection, command)
+        except (psycopg.Error, DatabaseError):
+            return None
+        return time.monotonic() - began
 
     async def fetch(self, query: Query[T]) -> list[T]:
         """The rows of *query*."""

@@ -9,6 +9,7 @@ from retoma.commands import schedules as schedule_commands
 from retoma.model.job import (
     Schedule,
 )
+from retoma.model.machine import ScheduleRun
 from retoma.run.pipeline import Pipeline
 from retoma.store import schedules
 
@@ -21,9 +22,32 @@ class Schedules:
     def __init__(self, run: Runner) -> None:
         self._run = run
 
-    async def put(self, pipeline: Pipeline[I, Any], input: I, *, name: str, cron: str, zone: str = "UTC") -> Schedule:
-        """Enqueue a job at each time of *cron*, on the clocks of *zone*; the same *name* changes the schedule."""
-        return await self._run.ask(schedule_commands.put(pipeline, name, cron, input, zone=zone))
+    async def put(
+        self,
+        pipeline: Pipeline[I, Any],
+        input: I,
+        *,
+        name: str,
+        cron: str,
+        zone: str = "UTC",
+        new: bool = False,
+        conn: object = None,
+    ) -> Schedule:
+        """Enqueue a job at each time of *cron*, on the clocks of *zone*; the same *name* changes the schedule, unless
+        it must be *new*.
+        """
+        return await self._run.ask(schedule_commands.put(pipeline, name, cron, input, zone=zone, new=new), conn)
+
+    async def get(self, name: str, *, conn: object = None) -> Schedule:
+        """One schedule."""
+        return await self._run.ask(schedule_commands.one(name), conn)
+
+    async def runs(self, *, each: int = 5) -> dict[str, list[ScheduleRun]]:
+        """The newest jobs that each schedule queued, by its name, and what became of them."""
+        found: dict[str, list[ScheduleRun]] = {}
+        for run in await self._run.fetch(schedules.runs(each=each)):
+            found.setdefault(run.schedule, []).append(run)
+        return found
 
     async def change(
         self, name: str, *, cron: str | None = None, zone: str | None = None, conn: object = None

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
 
 import psycopg
 
 from retoma.app.runner import Runner
-from retoma.commands import pruning, verification
+from retoma.commands import finding, path_check, pruning, verification
+from retoma.commands.jobs import only
+from retoma.errors import NotFound
+from retoma.model.alert import Alert
 from retoma.model.batch import (
     Breach,
 )
 from retoma.model.job import (
     Health,
 )
-from retoma.model.upkeep import Overstay
-from retoma.store import health
+from retoma.model.machine import DutyRound, TableSize
+from retoma.model.overview import Overview
+from retoma.model.upkeep import Gauge, Overstay
+from retoma.model.view import View
+from retoma.store import alerts, duties, figures, health, overview, views
+from retoma.store.health import Revision
 
 
 class System:
@@ -27,9 +34,26 @@ class System:
         self._run = run
 
     async def health(self) -> Health:
-        """The health of the database: what can make a queue slow or unsafe, and the workers."""
+        """The health of the database: what can make a queue slow or unsafe, the workers, and whether the path of a job
+        works: it is written, claimed, ended and notified of, and nothing of that stays.
+        """
         found = (await self._run.fetch(health.look()))[0]
-        return replace(found, echo_seconds=await self._run.echo())
+        return replace(
+            found,
+            echo_seconds=await self._run.echo(),
+            write_seconds=await self._run.rehearse(path_check.write()),
+            claim_seconds=await self._run.rehearse(path_check.claim()),
+        )
+
+    async def figures(self) -> list[Gauge]:
+        """The metrics that the tables tell: depth, age, stuck jobs, workers. One bounded look, for ``/metrics``."""
+        return await self._run.fetch(figures.look())
+
+    async def overview(self, *, money: bool = True) -> Overview:
+        """The whole system at a glance: batches, jobs, costs of today and workers, every count bounded. The costs are
+        summed over all calls of the day; without *money* they are zero, and the look is quick however many there are.
+        """
+        return (await self._run.fetch(overview.look(money=money)))[0]
 
     async def verify(self, *, sweep_seconds: float = 5.0, quick: bool = False) -> list[Breach]:
         """Recompute every invariant from the tables and return the violations; an empty list means that all is well.
@@ -65,6 +89,48 @@ class System:
             raise failed[0]
         return gone
 
+    async def alerts(self, *, open: bool = True, before: int | None = None, limit: int = 50) -> list[Alert]:
+        """Incidents that the watchdog found, the newest first; only those that are not over, unless *open* is False."""
+        return await self._run.fetch(alerts.page(open=open, before=before, limit=limit))
+
+    async def alert(self, id: int, *, conn: object = None) -> Alert:
+        """One incident."""
+        found = await self._run.ask(only(alerts.page(id=id, limit=1)), conn)
+        if not found:
+            raise NotFound(f"There is no alert {id}.", next="'retoma alert list --all' shows them.")
+        return found[0]
+
+    async def acknowledge(self, id: int, *, by: str = "person", note: str | None = None, conn: object = None) -> Alert:
+        """Say that somebody looks after an incident. Who was first stays."""
+        await self._run.ask(only(alerts.acknowledge(id, by=by, note=note)), conn)
+        return await self.alert(id, conn=conn)
+
     async def overstays(self) -> list[Overstay]:
         """For each kind of rows that prune deletes: by how much the oldest is past the retention."""
         return await self._run.ask(pruning.overstays(self._run.settings.retention_days * 86_400.0))
+
+    async def views(self, owner: str, *, page: str | None = None) -> list[View]:
+        """The saved views of *owner*, and those that everybody shares."""
+        return await self._run.ask(only(views.seen_by(owner, page=page)))
+
+    async def keep_view(
+        self, name: str, *, page: str, query: str, owner: str, shared: bool = False, conn: object = None
+    ) -> View:
+        """Keep the query of a page under a name; the owner's view of that name is replaced."""
+        return await self._run.ask(finding.keep_view(name, page=page, query=query, owner=owner, shared=shared), conn)
+
+    async def remove_view(self, id: int, *, owner: str | None = None, conn: object = None) -> View:
+        """Remove a saved view of *owner*; without one, anybody's."""
+        return await self._run.ask(finding.remove_view(id, owner=owner), conn)
+
+    async def sizes(self, schemas: Sequence[str] = ("retoma",)) -> list[TableSize]:
+        """The largest tables of these schemas, with their indexes."""
+        return await self._run.fetch(health.sizes(schemas))
+
+    async def rounds(self) -> list[DutyRound]:
+        """When each duty of the watchdog was last done, and by whom."""
+        return await self._run.fetch(duties.all())
+
+    async def revision(self) -> Revision:
+        """The revision of the tables, and the size of the database."""
+        return (await self._run.fetch(health.revision()))[0]

@@ -17,6 +17,7 @@ from retoma.calls.consequences import Consequences
 from retoma.calls.limiter import Limiter
 from retoma.calls.planned_call import PlannedCall
 from retoma.calls.prices import Prices
+from retoma.calls.telling import Teller
 from retoma.calls.writer import CallWriter
 from retoma.errors import LeaseLost
 from retoma.model.call import Opened
@@ -46,6 +47,7 @@ class Caller:
         self._limiter = Limiter(database, _NOBODY if worker_id is None else worker_id)
         self._writer = CallWriter(database, self._limiter, worker_id, tenant=tenant)
         self._consequences = Consequences(database, self._limiter, unknown_price=unknown_price)
+        self._teller = Teller(worker_id)
         self._opening: Counter[str] = Counter()
         self._under_way: dict[asyncio.Task[Any], str] = {}
 
@@ -197,17 +199,21 @@ class Caller:
         keep: Callable[[PlannedCall, int, T, str], Awaitable[T]],
     ) -> T:
         used = float(guessed)
+        told = self._teller.started(call, id)
         try:
             got = await send()
         except BaseException as error:
             if isinstance(error, ProviderError) and error.paid is False:
                 used = 0.0
             await self._writer.fail(id, error)
+            told.failed(error)
             raise
         else:
             if isinstance(got, Answer):
                 used = got.usage.input_tokens + got.usage.output_tokens or used
-            return await keep(call, id, got, limit)
+            kept = await keep(call, id, got, limit)
+            told.answered(got)
+            return kept
         finally:
             self._limiter.release(limit, guessed=guessed, used=used)
 
@@ -231,6 +237,7 @@ class Caller:
         leaves the operation recorded, so that the next attempt continues it.
         """
         limit, sent = request.looks[0], time.monotonic()
+        told = self._teller.started(call, id)
         try:
             while True:
                 limit = await self._limiter.acquire(request.looks, 1)
@@ -238,20 +245,25 @@ class Caller:
                 found = await self._look(request, limit, operation, until)
                 if isinstance(found, Answer):
                     keeping = self._beside(call.key, self._writer.answer(id, found, call.price, limit))
-                    return await asyncio.shield(keeping)
+                    kept = await asyncio.shield(keeping)
+                    told.answered(found)
+                    return kept
                 pause = max(found.seconds, _LEAST_PAUSE)
                 if time.monotonic() + pause > until:
                     break
                 await asyncio.sleep(pause)
         except ProviderError as error:
             # When there will never be a result, the call has failed. Otherwise the next poll may find it.
+            told.failed(error)
             lost = isinstance(error, ResultLost | RequestRejected)
             await (self._writer.fail(id, error) if lost else self._writer.rest(id, error))
             raise await self._consequences.failure(call, limit, error, sent) from error
-        except BaseException:
+        except BaseException as error:
+            told.failed(error)
             _ = self._beside(call.key, self._writer.rest(id))
             raise
         await self._writer.rest(id)
+        told.submitted()
         raise ProviderTimeout(
             f"{request.limit} has had it for {request.timeout:g} s and is not done.",
             next="It is handed in, and the next attempt waits for the same result. "

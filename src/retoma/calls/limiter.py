@@ -19,6 +19,8 @@ from retoma.postgres.faults import UNAVAILABLE
 from retoma.postgres.group_commit import GroupCommit
 from retoma.store import limits
 from retoma.store.query import Query
+from retoma.telemetry import emit
+from retoma.telemetry.events import LimitWaited
 
 _LONGEST_WAIT = 1.5  # seconds to wait in place; past that the job goes back to its queue and holds no slot
 _FRESH = 1.0  # seconds for which a grant may be used: after that another worker may have cooled the limit
@@ -95,7 +97,18 @@ class Limiter:
         """Wait until a request of that many *tokens* may be sent, and return the name among *names* that it counts
         against. Raises Suspend when the wait would be too long.
         """
-        until = time.monotonic() + _LONGEST_WAIT
+        name = self._chosen.get(names[0], names[0])
+        budget = self._budgets.setdefault(name, _LocalBudget())
+        if not budget.asking.locked() and budget.spend(tokens):
+            return name
+        began = time.monotonic()
+        try:
+            name = await self._wait_for(names, tokens, began + _LONGEST_WAIT)
+        finally:
+            emit(LimitWaited(limit=name, seconds=time.monotonic() - began))
+        return name
+
+    async def _wait_for(self, names: Sequence[str], tokens: float, until: float) -> str:
         while True:
             name = self._chosen.get(names[0], names[0])
             budget = self._budgets.setdefault(name, _LocalBudget())

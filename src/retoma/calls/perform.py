@@ -9,6 +9,8 @@ from retoma.errors import AnswerUnfit
 from retoma.model.job import Claim
 from retoma.providers import Answer
 from retoma.providers.request import Request
+from retoma.telemetry import emit
+from retoma.telemetry.events import AnswerMisfit
 
 T = TypeVar("T")
 
@@ -36,7 +38,21 @@ async def perform(caller: Calling, claim: Claim | None, step: str, request: Requ
         except AnswerUnfit as error:
             unfit += [] if answer.call is None else [answer.call]
             repaired = request.repaired(answer, error)
+            _tell_misfit(claim, step, request, repaired=repaired is not None)
             if repaired is None:
                 await caller.unfit(unfit)
                 raise
             kind, request = "repair", repaired
+
+
+def _tell_misfit(claim: Claim | None, step: str, request: Request[Any], *, repaired: bool) -> None:
+    emit(
+        AnswerMisfit(
+            provider=request.provider,
+            model=request.model,
+            step=step,
+            repaired=repaired,
+            job=claim.id if claim else None,
+            pipeline=claim.pipeline if claim else None,
+        )
+    )

@@ -17,6 +17,7 @@ from retoma.model import validation
 from retoma.model.batch import Batch, BatchState, Resumed
 from retoma.store import batches
 from retoma.store.query import Command
+from retoma.telemetry.tracing import Sending
 
 _NEEDED = ("name", "max_resumes", "stall_seconds")
 
@@ -38,14 +39,21 @@ def resume(id: int, *, epoch: int | None, max_resumes: int | None, by: str) -> C
         )
     if epoch is not None and held.epoch != epoch:
         raise BatchConflict(f"Batch {id} changed since you looked at it.", code="stale_epoch", next="Look at it again.")
+    if held.finishing == "failed" and not held.unfinished and held.finish_job_id is not None:
+        return (yield from _finish_again(id, held.finish_job_id, by=by))
     limit = held.max_resumes if max_resumes is None else max_resumes
-    if held.state != "paused" and held.unfinished and held.resumes >= limit:
+    left = held.unfinished or held.finishing in {"waiting", "open"}
+    if held.state != "paused" and left and held.resumes >= limit:
         raise BatchConflict(
             f"Batch {id} was resumed {held.resumes} times, and {limit} are allowed.",
             code="resume_limit_reached",
             next=f"Find out why it stalls ('retoma batch explain {id}'), then allow more: --max-resumes {limit + 1}.",
         )
-    moved: list[tuple[str, bool]] = yield batches.resume(id, epoch=None, max_resumes=max_resumes, by=by)
+    with Sending("batch", verb="resume", many=True, after=held.traceparent) as sent:
+        sent.says(batch=id)
+        moved: list[tuple[str, bool]] = yield batches.resume(
+            id, epoch=None, max_resumes=max_resumes, by=by, traceparent=sent.traceparent
+        )
     taken = 0
     # Paused jobs continue by themselves. Jobs that hang in a stalled batch must be taken back.
     while "stalled" in {held.state, held.was} and (some := (yield batches.take_back(id))):
@@ -55,6 +63,30 @@ def resume(id: int, *, epoch: int | None, max_resumes: int | None, by: str) -> C
     now = yield from one(id)
     word = "no_workers" if moved and not moved[0][1] else "resumed"
     return Resumed(now, changed=True, word="completed" if now.state.ended else word, jobs=taken)
+
+
+def _finish_again(id: int, job_id: int, *, by: str) -> Command[Resumed]:
+    """Only its last step failed: it gets new attempts and continues from its checkpoints, and no resume is used up."""
+    piece = batches.Piece(ids=[job_id])
+    moved = yield batches.retry_failed(id, piece, fingerprint=None, cancelled=False, attempts=None, by=by)
+    now = yield from one(id)
+    return Resumed(now, changed=bool(moved), word="resumed" if moved else "already_finished", jobs=len(moved))
+
+
+def release(id: int, *, by: str) -> Command[Batch]:
+    """Let the jobs be taken that a pilot holds. Idempotent: what is not held any more stays so."""
+    held = yield from hold(id)
+    batch = yield from one(id)
+    if batch.held_at is None:
+        return batch
+    if BatchState(held.state).ended:
+        raise BatchConflict(
+            f"Batch {id} is {held.state}, and nothing of it is held.",
+            code="already_finished",
+            next="Make another batch.",
+        )
+    yield batches.release(id, by=by)
+    return (yield from one(id))
 
 
 def retry_failed(

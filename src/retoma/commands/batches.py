@@ -27,16 +27,20 @@ from retoma.model.batch import (
 from retoma.model.diagnosis import explain, plain
 from retoma.model.evidence import Explanation
 from retoma.model.job import Receipt
+from retoma.model.last_step import LastStep
+from retoma.model.pilot import Pilot, pilot_of
 from retoma.run.pipeline import Pipeline, must_be_pipeline
 from retoma.store import batches
 from retoma.store.batches import Hold, NewBatch
 from retoma.store.query import Command
+from retoma.telemetry.tracing import Sending
 from retoma.values.text import unstorable_mark
 
 I = TypeVar("I")
 
 _LONGEST_NAME = 200
 _MOST_JOBS = 1_000_000
+_MOST_PILOT = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +60,7 @@ class BatchOptions:
     queue: str | None = None
     priority: int | None = None
     timeout: float | None = None
+    pilot: int = 0
 
 
 def options_of(said: Batching) -> BatchOptions:
@@ -72,18 +77,26 @@ def create(
     options: BatchOptions,
 ) -> Command[Batch]:
     """Create a batch with its jobs, sealed. All of it commits with the surrounding transaction, or nothing does."""
-    id = yield from _open(pipeline, name, options, expires=60.0)
-    yield from fill(id, pipeline, inputs, keys, options)
-    return (yield from seal(id, expected=None))
+    must_be_pipeline(pipeline)
+    with Sending(options.queue or pipeline.queue, pipeline=pipeline.name, many=True) as sent:
+        id = yield from _open(pipeline, name, options, expires=60.0, traceparent=sent.traceparent)
+        added = yield from fill(id, pipeline, inputs, keys, options, sent=sent)
+        sent.says(len(added), batch=id)
+        return (yield from seal(id, expected=None, pilot=options.pilot))
 
 
 def open(pipeline: Pipeline[Any, Any], name: str, options: BatchOptions, *, expires: float) -> Command[Batch]:
     """Open a batch that is filled piece by piece. It is cancelled unless it is sealed in time."""
-    id = yield from _open(pipeline, name, options, expires=expires)
+    must_be_pipeline(pipeline)
+    with Sending(options.queue or pipeline.queue, pipeline=pipeline.name, verb="create") as sent:
+        id = yield from _open(pipeline, name, options, expires=expires, traceparent=sent.traceparent)
+        sent.says(batch=id)
     return (yield from one(id))
 
 
-def _open(pipeline: Pipeline[Any, Any], name: str, options: BatchOptions, *, expires: float) -> Command[int]:
+def _open(
+    pipeline: Pipeline[Any, Any], name: str, options: BatchOptions, *, expires: float, traceparent: str | None
+) -> Command[int]:
     must_be_pipeline(pipeline)
     check(name, options)
     validation.queue(options.queue, otherwise=pipeline.queue)
@@ -102,9 +115,28 @@ def _open(pipeline: Pipeline[Any, Any], name: str, options: BatchOptions, *, exp
             budget=options.budget,
             stall_seconds=options.stall_seconds or pipeline.stall_seconds,
             expires=expires,
+            traceparent=traceparent,
+            finish=_finish(pipeline),
         )
     )
     return rows[0]
+
+
+def _finish(pipeline: Pipeline[Any, Any]) -> str | None:
+    """The last step of a batch, as its row declares it."""
+    last = pipeline.finish
+    if last is None:
+        return None
+    return as_json(
+        {
+            "pipeline": last.name,
+            "share": pipeline.finish_at,
+            "attempts": last.retry.attempts,
+            "timeout": last.timeout,
+            "priority": last.priority,
+        },
+        "last step",
+    )
 
 
 def check(name: str, options: BatchOptions) -> None:
@@ -119,6 +151,7 @@ def check(name: str, options: BatchOptions) -> None:
             next="0.2 stops the batch when more than one job in five fails.",
         )
     validation.seconds("stall_seconds", options.stall_seconds)
+    validation.whole("pilot", options.pilot, 0, _MOST_PILOT)
     validation.money("budget", options.budget)
 
 
@@ -151,8 +184,12 @@ def fill(
     inputs: Iterable[I],
     keys: Callable[[I], str | None],
     options: BatchOptions = BatchOptions(),
+    *,
+    sent: Sending | None = None,
 ) -> Command[list[Receipt]]:
-    """Add jobs to an open batch. The same key in the same batch returns the same job."""
+    """Add jobs to an open batch. The same key in the same batch returns the same job. *sent* is the span of the whole
+    batch; without it this piece has one of its own.
+    """
     must_be_pipeline(pipeline)
     _check_id(id)
     found: list[batches.Filling] = yield batches.filling(id)
@@ -175,11 +212,18 @@ def fill(
         how["attempts"] = options.max_retries + 1
     if held.correlation_id is not None:
         how["correlation_id"] = held.correlation_id
-    return (yield from job_commands.enqueue(pipeline, inputs, keys, how, notify=lambda _queue: False, batch_id=id))
+    return (
+        yield from job_commands.enqueue(
+            pipeline, inputs, keys, how, notify=lambda _queue: False, batch_id=id, sent=sent
+        )
+    )
 
 
-def seal(id: int, *, expected: int | None) -> Command[Batch]:
-    """Seal a batch: its jobs can be claimed, and none can be added. *expected* must equal the number of jobs."""
+def seal(id: int, *, expected: int | None, pilot: int = 0) -> Command[Batch]:
+    """Seal a batch: its jobs can be claimed, and none can be added. *expected* must equal the number of jobs. With a
+    *pilot* so many of them can be claimed, and the others are held until they are released.
+    """
+    validation.whole("pilot", pilot, 0, _MOST_PILOT)
     held = yield from hold(id)
     if held.state == "cancelled":
         raise BatchConflict(
@@ -203,6 +247,8 @@ def seal(id: int, *, expected: int | None) -> Command[Batch]:
             code="batch_empty",
             next="Add at least one job before it is sealed." if not size else "Cancel it and make another.",
         )
+    if 0 < pilot < waiting:
+        yield batches.begin_pilot(id, jobs=(yield batches.sample(id, jobs=pilot)))
     if held.state != "queued" or not (yield batches.seal(id, expected=size)):
         raise BatchConflict(f"Batch {id} is {held.state} and cannot be sealed.", code="conflict")
     return (yield from one(id))
@@ -246,6 +292,7 @@ def page(
     name: str | None,
     before: int | None,
     limit: int,
+    text: str | None = None,
 ) -> Command[list[Batch]]:
     for state in states or ():
         if state not in set(BatchState):
@@ -256,6 +303,7 @@ def page(
         pipeline=pipeline,
         labels=None if labels is None else as_json(labels, "labels"),
         name=name,
+        text=text or None,
         before=before and min(before, validation.LARGEST_ID),
         limit=limit,
     )
@@ -287,9 +335,9 @@ def errors(id: int) -> Command[list[ErrorGroup]]:
     return rows
 
 
-def events(id: int, *, after: int, limit: int) -> Command[list[Event]]:
+def events(id: int, *, after: int, limit: int, jobs: bool = True) -> Command[list[Event]]:
     _check_id(id)
-    rows: list[Event] = yield batches.events(id, after=after, limit=limit)
+    rows: list[Event] = yield batches.events(id, after=after, limit=limit, jobs=jobs)
     if not rows:
         yield from one(id)
     return rows
@@ -301,6 +349,12 @@ def explained(id: int, *, words: bool = True) -> Command[Explanation]:
     if not rows:
         raise _not_found(id)
     return explain(id, rows[0] if words else plain(rows[0]))
+
+
+def pilot(id: int) -> Command[Pilot]:
+    """What the pilot of a batch says of the whole."""
+    batch = yield from one(id)
+    return pilot_of(batch, (yield batches.pilot(id)))
 
 
 def plan(id: int, *, configuration: Mapping[str, Any] | None) -> Command[Plan]:
@@ -315,7 +369,9 @@ def plan(id: int, *, configuration: Mapping[str, Any] | None) -> Command[Plan]:
     reruns = found.done if changed else 0
     each = found.seconds_each
     # A mean over the priced calls alone would promise too little.
-    money_each = batch.spent / found.done if found.done and not batch.unpriced else None
+    last = batch.finish
+    finish_cost = last.cost if last else Decimal(0)
+    money_each = (batch.spent - finish_cost) / found.done if found.done and not batch.unpriced else None
     return Plan(
         batch=batch,
         can=can,
@@ -332,7 +388,18 @@ def plan(id: int, *, configuration: Mapping[str, Any] | None) -> Command[Plan]:
         seconds_needed=None if each is None else max(0.0, each * (left + reruns) - found.seconds_kept),
         money_saved=Decimal(0) if changed else batch.spent,
         money_needed=None if money_each is None else money_each * (left + reruns),
+        finish=None if last is None else _finish_planned(last, again=changed, left=left),
     )
+
+
+def _finish_planned(last: LastStep, *, again: bool, left: int) -> str:
+    if again and last.state != "waiting":
+        return "again"
+    if last.state == "waiting":
+        return "again" if last.run > 1 else "runs"
+    if last.state in {"queued", "running"} or (last.state == "failed" and not left):
+        return "continues" if last.steps else "runs"
+    return "done"
 
 
 def _resumable(batch: Batch) -> tuple[bool, str | None]:

@@ -8,15 +8,19 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from typing import Any, TypeVar
 
+from retoma.commands import last_steps
 from retoma.commands.options import Enqueueing, refuse_unknown
 from retoma.errors import CheckpointInvalid, ConfigurationError, Conflict, KeyTaken, NotFound
 from retoma.model import validation
 from retoma.model.ids import JobId
-from retoma.model.job import Attempt, Checkpoint, Job, JobPage, JobState, Receipt, Stood
+from retoma.model.job import Attempt, Checkpoint, Job, JobPage, JobState, Receipt, Redone, RestartPlan, Stood
 from retoma.run.pipeline import Pipeline, must_be_pipeline
 from retoma.store import attempts, checkpoints, jobs, looking, queues
 from retoma.store.looking import Filter, Span
 from retoma.store.query import Command, Query
+from retoma.telemetry import emit, heard
+from retoma.telemetry.events import JobsEnqueued
+from retoma.telemetry.tracing import Sending
 from retoma.values.codec import Misfit, codec_of
 
 T = TypeVar("T")
@@ -37,17 +41,23 @@ def enqueue_one(
     text = pipeline.input.encode(input, what=f"the input of a {pipeline.name!r} job").text
     lane, hint = _lane(pipeline, input, options), notify(order["queue"])
     rows: list[Receipt] = []
-    while not rows:
-        if lane:
-            # An empty lane can be removed before the job is in it, so create it again until the insert succeeds.
-            yield queues.lanes(order["queue"], [lane], at_once=pipeline.lane_at_once)
-            rows = yield jobs.enqueue(order, [text], [key], [lane], notify=hint)
-        else:
-            rows = yield jobs.enqueue_one(order, text, key, notify=hint)
-        if not rows and key:  # the job that has the key was pruned before it could be read, so the key is free again
-            rows = yield jobs.by_keys(order, [key])
+    with Sending(order["queue"], pipeline=pipeline.name) as sent:
+        order["traceparent"] = sent.traceparent
+        while not rows:
+            if lane:
+                # An empty lane can be removed before the job is in it, so create it again until the insert succeeds.
+                yield queues.lanes(order["queue"], [lane], at_once=pipeline.lane_at_once)
+                rows = yield jobs.enqueue(order, [text], [key], [lane], notify=hint)
+            else:
+                rows = yield jobs.enqueue_one(order, text, key, notify=hint)
+            if (
+                not rows and key
+            ):  # the job that has the key was pruned before it could be read, so the key is free again
+                rows = yield jobs.by_keys(order, [key])
+        sent.says(job=rows[0].id)
     if options.get("if_taken") == "raise":
         _refuse_taken(pipeline, [each for each in rows if not each.new])
+    _tell_enqueued(order, rows)
     return rows[0]
 
 
@@ -59,9 +69,32 @@ def enqueue(
     *,
     notify: Callable[[str], bool],
     batch_id: int | None = None,
+    sent: Sending | None = None,
 ) -> Command[list[Receipt]]:
-    """Enqueue one job per input, a bounded number per statement. The receipts have the order of the inputs."""
+    """Enqueue one job per input, a bounded number per statement. The receipts have the order of the inputs. *sent* is
+    the span that the jobs name as their origin; without it they have one of their own.
+    """
     order = _order(pipeline, options, batch_id=batch_id)
+    if sent is None:
+        with Sending(order["queue"], pipeline=pipeline.name, many=True) as own:
+            order["traceparent"] = own.traceparent
+            receipts = yield from _enqueue_all(pipeline, inputs, keys, order, options, notify)
+            own.says(len(receipts))
+    else:
+        order["traceparent"] = sent.traceparent
+        receipts = yield from _enqueue_all(pipeline, inputs, keys, order, options, notify)
+    _tell_enqueued(order, receipts)
+    return receipts
+
+
+def _enqueue_all(
+    pipeline: Pipeline[I, Any],
+    inputs: Iterable[I],
+    keys: Callable[[I], str | None],
+    order: jobs.Order,
+    options: Enqueueing,
+    notify: Callable[[str], bool],
+) -> Command[list[Receipt]]:
     receipts: list[Receipt] = []
     ours: set[int] = set()
     rest = iter(inputs)
@@ -72,6 +105,11 @@ def enqueue(
             _refuse_taken(pipeline, [each for each in more if each.id not in ours])
         receipts += more
     return receipts
+
+
+def _tell_enqueued(order: jobs.Order, receipts: Sequence[Receipt]) -> None:
+    if heard(JobsEnqueued) and (new := sum(each.new for each in receipts)):
+        emit(JobsEnqueued(queue=order["queue"], pipeline=order["pipeline"], jobs=new))
 
 
 def _refuse_taken(pipeline: Pipeline[Any, Any], taken: Sequence[Receipt]) -> None:
@@ -268,6 +306,8 @@ def retry(id: int, *, attempts: int | None) -> Command[Job]:
     validation.whole("attempts", attempts, 1, validation.MOST_ATTEMPTS)
     rows = yield jobs.retry([id], attempts=attempts)
     now = yield from job(id)
+    if now.batch_id is not None:
+        yield from last_steps.follow([now.batch_id])
     if not rows and now.state is not JobState.QUEUED:
         raise Conflict(
             f"Job {id} is {now.state}; only failed, cancelled and reviewed jobs are tried again by hand.",
@@ -289,16 +329,35 @@ def retry_all_failed(*, pipeline: str | None, attempts: int | None) -> Command[l
     return again
 
 
-def restart(id: int, *, attempts: int | None) -> Command[Job]:
-    """Set the checkpoints aside (they are not deleted) and start from the first step."""
+def restart(id: int, *, attempts: int | None, step: str | None = None) -> Command[Job]:
+    """Set the checkpoints aside (they are not deleted) and start from the first step, or from *step*."""
     validation.whole("attempts", attempts, 1, validation.MOST_ATTEMPTS)
-    before = yield from job(id)
-    if not before.state.ended:
-        raise Conflict(f"Job {id} is {before.state}; only an ended job can be restarted.", next="Cancel it first.")
-    rows = yield jobs.restart(id, attempts=attempts)
+    before = yield from restart_plan(id, step=step)
+    if not before.can:
+        state = before.job.state
+        raise Conflict(f"Job {id} is {state}; only an ended job can be restarted.", next="Cancel it first.")
+    rows = yield jobs.restart(id, attempts=attempts, step=step)
     if not rows:
         raise Conflict(f"Job {id} changed while it was being restarted.", next="Look at it again.")
-    return (yield from job(id))
+    now = yield from job(id)
+    if now.batch_id is not None:
+        yield from last_steps.follow([now.batch_id])
+    return now
+
+
+def restart_plan(id: int, *, step: str | None) -> Command[RestartPlan]:
+    """What a restart would do again. A *step* that has no checkpoint is refused."""
+    now = yield from job(id)
+    steps: list[Redone] = yield checkpoints.again(id, step=step)
+    if step is not None and not steps:
+        there: list[Redone] = yield checkpoints.again(id, step=None)
+        names = ", ".join(dict.fromkeys(each.step for each in there))
+        raise NotFound(
+            f"Job {id} has no checkpoint of a step {step!r}.",
+            next=f"Its steps are {names[:500]}." if names else "It has none: restart it from its first step.",
+        )
+    can = now.state.ended
+    return RestartPlan(now, step, can, None if can else f"it is {now.state}", steps)
 
 
 def signal(id: int, name: str, value: Any) -> Command[bool]:

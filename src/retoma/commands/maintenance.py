@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from retoma.commands import last_steps
 from retoma.commands import operations as operation_commands
 from retoma.commands.batches import as_json, one
 from retoma.model.diagnosis import STALLING, cause_of, explain
@@ -37,8 +38,8 @@ def look_after(*, round: float = 0.0) -> Command[Round]:
 
 
 def tidy() -> Command[Round]:
-    """Cancel batches that were never sealed, finish cancellations that stopped half-way, and set stalled batches that
-    progress again to running.
+    """Cancel batches that were never sealed, finish cancellations that stopped half-way, let last steps follow their
+    batches, and set stalled batches that progress again to running.
     """
     did = Round()
     for id in (yield batches.unsealed()):
@@ -47,6 +48,7 @@ def tidy() -> Command[Round]:
             yield from operation_commands.begin(id, "cancel", {}, total=now.total, wanted=now.unfinished)
             did.expired.append(id)
     yield batches.cancel_rest()
+    yield from last_steps.follow()
     did.advanced.extend((yield batches.advance()))
     return did
 
@@ -96,5 +98,10 @@ def tell_recovered(recovered: Sequence[Recovered]) -> None:
                     reason=each.reason,
                     step=each.step,
                     correlation=each.correlation_id,
+                    queue=each.queue,
+                    fence=each.fence,
+                    cause=each.cause,
+                    duration_ms=(each.seconds or 0.0) * 1000,
+                    traceparent=each.traceparent,
                 )
             )

@@ -1,7 +1,8 @@
-"""Commands on batches with many jobs: decided at once, carried out in bounded pieces.
+"""Commands on many jobs: decided at once, carried out in bounded pieces.
 
-The decision is a row that says what to do. Each piece is a transaction of its own, run by the caller, or by any worker
-when the caller is gone. A job that another transaction has locked is visited again.
+The jobs are those of one batch, or those that a filter finds (``bulk``). The decision is a row that says what to do.
+Each piece is a transaction of its own, run by the caller, or by any worker when the caller is gone. A job that another
+transaction has locked is visited again.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any
 
 import orjson
 
+from retoma.commands import bulk, last_steps
 from retoma.errors import BatchConflict, NotFound
 from retoma.model import validation
 from retoma.model.batch import Operation
@@ -51,6 +53,8 @@ def begin(
         while seen := (yield pieces(Piece(after=after), None)):
             done, after = done + sum(each.moved for each in seen), seen[-1].id
             left += [each.id for each in seen if not each.settled]
+        if kind != "cancel":
+            yield from last_steps.follow([id])
         if not left:
             return done
         after = _SWEPT
@@ -84,6 +88,12 @@ def one(id: int) -> Command[Operation]:
     return rows[0]
 
 
+def cancel(id: int) -> Command[Operation]:
+    """End an operation by a filter early."""
+    yield from bulk.stop((yield from one(id)))
+    return (yield from one(id))
+
+
 def piece(id: int) -> Command[bool]:
     """Carry out the next piece of an operation in a transaction of its own; False when nothing could be done."""
     if not validation.is_id(id) or (yield operations.come(id)) != [True]:
@@ -92,6 +102,9 @@ def piece(id: int) -> Command[bool]:
     if not taken:
         return False
     now = taken[0]
+    if now.filter is not None:
+        return (yield from bulk.piece(now))
+    assert now.batch_id is not None
     if now.kind != "cancel" and now.state in _STOPPED:
         yield from _finish(now, error=now.state)
         return True
@@ -101,6 +114,8 @@ def piece(id: int) -> Command[bool]:
     seen: Sequence[Seen] = yield pieces(which, now.started_at)
     held = [each.id for each in seen if not each.settled]
     moved = sum(each.moved for each in seen)
+    if now.kind != "cancel" and moved:
+        yield from last_steps.follow([now.batch_id])
     if sweeping:
         left = now.left_over + held
         after = seen[-1].id if len(seen) == _AT_A_TIME else _SWEPT
@@ -114,4 +129,5 @@ def piece(id: int) -> Command[bool]:
 
 def _finish(taken: operations.Taken, *, error: str | None = None) -> Command[None]:
     yield operations.finish(taken.id, error=error)
-    yield batches.settle(taken.batch_id)
+    if taken.batch_id is not None:
+        yield batches.settle(taken.batch_id)

@@ -50,6 +50,19 @@ def wanted_of(said: Wanted) -> Wanted:
     return {**_ANY, **said}
 
 
+class Doing(TypedDict, total=False):
+    """What an operation needs to know beside its action and its filter."""
+
+    queue: str | None
+    """Where "move" puts the jobs."""
+    priority: int | None
+    """What "priority" gives them."""
+    attempts: int | None
+    """How many more attempts "retry" and "restart" allow."""
+    reason: str | None
+    """Why "cancel" stops them."""
+
+
 class Enqueueing(TypedDict, total=False):
     """The options of an enqueue. They override the pipeline's own."""
 
@@ -100,6 +113,8 @@ class Batching(TypedDict, total=False):
     queue: str
     priority: int
     timeout: float
+    pilot: int
+    """How many jobs run first; the others are held until they are released. 0 is no pilot."""
 
 
 class Changing(TypedDict, total=False):

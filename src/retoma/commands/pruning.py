@@ -8,7 +8,21 @@ from datetime import datetime, timedelta
 from retoma.errors import ConfigurationError
 from retoma.model import validation
 from retoma.model.upkeep import Overstay
-from retoma.store import audit, batches, calls, health, jobs, replies, sessions, workers
+from retoma.store import (
+    alerts,
+    audit,
+    batches,
+    calls,
+    health,
+    jobs,
+    operations,
+    replies,
+    sessions,
+    sign_ins,
+    tries,
+    webhooks,
+    workers,
+)
 from retoma.store.query import Command
 from retoma.system.settings import Settings
 
@@ -66,8 +80,29 @@ def _sessions(older_than: float, _after: str) -> Command[Piece]:
     return 0, _MORE if len(gone) == _AT_A_TIME else None
 
 
+def _operations(older_than: float, _after: str) -> Command[Piece]:
+    gone = yield operations.prune(older_than, limit=_AT_A_TIME)
+    return 0, _MORE if len(gone) == _AT_A_TIME else None
+
+
+def _tries(_older_than: float, _after: str) -> Command[Piece]:
+    gone = yield tries.prune(_DAY, limit=_AT_A_TIME)
+    late = yield sign_ins.prune(limit=_AT_A_TIME)
+    return 0, _MORE if _AT_A_TIME in (len(gone), len(late)) else None  # not counted: they are kept for a day
+
+
+def _webhooks(older_than: float, _after: str) -> Command[Piece]:
+    gone = yield webhooks.prune(older_than, limit=_AT_A_TIME)
+    return 0, _MORE if len(gone) == _AT_A_TIME else None
+
+
 def _audit(older_than: float, _after: str) -> Command[Piece]:
     gone = yield audit.prune(older_than, limit=_AT_A_TIME)
+    return 0, _MORE if len(gone) == _AT_A_TIME else None
+
+
+def _alerts(older_than: float, _after: str) -> Command[Piece]:
+    gone = yield alerts.prune(older_than, limit=_AT_A_TIME)
     return 0, _MORE if len(gone) == _AT_A_TIME else None
 
 
@@ -78,7 +113,11 @@ KINDS: Mapping[str, Callable[[float, str], Command[Piece]]] = {
     "replies": _replies,
     "workers": _workers,
     "sessions": _sessions,
+    "operations": _operations,
+    "tries": _tries,
+    "webhooks": _webhooks,
     "audit": _audit,
+    "alerts": _alerts,
 }
 
 

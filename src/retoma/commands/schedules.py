@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cronsim import CronSim, CronSimError
 
-from retoma.errors import ConfigurationError, NotFound
+from retoma.errors import ConfigurationError, Conflict, NotFound
 from retoma.model import validation
 from retoma.model.job import Due, Schedule
 from retoma.run.pipeline import Pipeline, must_be_pipeline
@@ -21,13 +21,17 @@ I = TypeVar("I")
 
 
 def put(
-    pipeline: Pipeline[I, Any], name: str, cron: str, input: I, *, zone: str, declared: bool = False
+    pipeline: Pipeline[I, Any], name: str, cron: str, input: I, *, zone: str, declared: bool = False, new: bool = False
 ) -> Command[Schedule]:
-    """Create the schedule *name*, or change the time and input of an existing one. A schedule that a program only
-    declares keeps the changes that a person has made.
+    """Create the schedule *name*, or change the time and input of an existing one, unless it must be *new*. A schedule
+    that a program only declares keeps the changes that a person has made.
     """
     must_be_pipeline(pipeline)
     validation.text("schedule name", name)
+    if new and any(each.name == name for each in (yield schedules.all())):
+        raise Conflict(
+            f"There is a schedule {name!r} already.", next="Choose another name, or change the one that is there."
+        )
     now: list[datetime] = yield schedules.now()
     yield schedules.put(
         name=name,
@@ -99,6 +103,17 @@ def fire() -> Command[list[tuple[str, int]]]:
     return fired
 
 
+def next_runs(cron: str, zone: str, after: datetime, *, count: int = 3) -> list[datetime]:
+    """The next times that *cron* matches on the clocks of *zone*, in that zone; fewer when it comes no more often, and
+    none when this machine cannot read it.
+    """
+    try:
+        local = after.astimezone(ZoneInfo(zone))
+        return [each for each, _ in zip(CronSim(cron, local), range(count), strict=False)]
+    except (ZoneInfoNotFoundError, ValueError, CronSimError):
+        return []
+
+
 def next_run(cron: str, zone: str, after: datetime) -> datetime:
     """The next time that *cron* matches on the clocks of *zone*; skipped and doubled hours are handled."""
     try:
@@ -114,4 +129,4 @@ def next_run(cron: str, zone: str, after: datetime) -> datetime:
             next="Five fields: minute, hour, day, month, weekday. Every day at four: 0 4 * * *.",
         ) from None
     except StopIteration:
-        raise ConfigurationError(f"The schedule {cron!r} never comes.", next="Look at its day and month.") from None
+        raise ConfigurationError(f"The schedule {cron!r} never occurs.", next="Look at its day and month.") from None

@@ -80,12 +80,14 @@ def piece(after: str, how: How) -> Command[Verified]:
     stages = _QUICK if how.quick else tuple(_STAGES)
     stage, _, at = (after or stages[0]).partition(":")
     if stage not in stages:
-        raise ConfigurationError(f"{after!r} says no place to go on from.", next="Take it from what was printed.")
+        raise ConfigurationError(
+            f"{after!r} is not a position to continue from.", next="Take it from what was printed."
+        )
     try:
         found, following = yield from _STAGES[stage](at, how)
     except ValueError:
         raise ConfigurationError(
-            f"{after!r} says no place to go on from.", next="Take it from what was printed."
+            f"{after!r} is not a position to continue from.", next="Take it from what was printed."
         ) from None
     if following is not None:
         return Verified(found, f"{stage}:{following}")

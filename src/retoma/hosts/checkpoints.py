@@ -123,7 +123,7 @@ class _Commands:
         values: dict[str, object] = {"checkpoint": _text(checkpoint)}
         if progress is not None:
             if not 0 <= progress <= _FULL:
-                raise ConfigurationError(f"A progress of {progress} % cannot be.", next="Say 0 to 100.")
+                raise ConfigurationError(f"progress must be 0 to 100, and is {progress}.", next="Say 0 to 100.")
             values["progress"] = progress
         statements = yield from self._statements()
         merged = None if data is None else _json(data)
@@ -137,7 +137,7 @@ class _Commands:
     def _complete(self, row: Any, status: object, error: str | None) -> Command[None]:
         word = _text(status)
         if word in (self.table.processing, *self.table.waiting):
-            raise ConfigurationError(f"{word} is not an end.", next="Complete with DONE, ERROR or such.")
+            raise ConfigurationError(f"{word} is not a final status.", next="Complete with DONE, ERROR or such.")
         values: dict[str, object] = {"status": word, "error": error}
         if word != self.table.failed:  # a failed row keeps the stage in which it failed
             values |= {"checkpoint": ProcessingCheckpoint.COMPLETED.value, "progress": _FULL}

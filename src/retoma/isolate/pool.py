@@ -59,7 +59,7 @@ def configure(*, children: int | None = None, policy: Policy | None = None) -> N
     """
     global _children, _policy  # one setting per process
     if children is not None and children < 1:
-        raise ConfigurationError(f"{children} children can run nothing.", next="Say 1 or more.")
+        raise ConfigurationError(f"{children} is not a number of children.", next="Say 1 or more.")
     _children, _policy = children or _children, policy or _policy
 
 

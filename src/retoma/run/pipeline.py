@@ -12,6 +12,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, over
 
 from retoma.errors import ConfigurationError
 from retoma.model import validation
+from retoma.model.last_step import BatchEnd
 from retoma.model.retry import Retry
 from retoma.run.run import Run
 from retoma.run.sync_run import SyncRun
@@ -37,6 +38,10 @@ class Pipeline(Generic[I, O]):
     lane: Callable[[I], str] | None
     lane_at_once: int | None
     stall_seconds: float
+    finish: Pipeline[BatchEnd, Any] | None = field(default=None, repr=False)
+    """The last step of its batches."""
+    finish_at: float = 1.0
+    """The share of the jobs that must have ended before the last step begins."""
     cron: str | None = None
     internal: bool = False
     is_async: bool
@@ -92,6 +97,8 @@ def pipeline(
     lane: Callable[[Any], str] | None = None,
     lane_at_once: int | None = None,
     stall_seconds: float = 300.0,
+    finish: Pipeline[BatchEnd, Any] | None = None,
+    finish_at: float = 1.0,
     cron: str | None = None,
     internal: bool = False,
 ) -> _Definition:
@@ -101,23 +108,19 @@ def pipeline(
     its queue. Each pipeline has a queue of its own unless *queue* names a shared one. *lane* sorts jobs into lanes that
     take turns, and *lane_at_once* limits how many jobs of a lane run at the same time. A batch of these jobs without
     progress for *stall_seconds* is diagnosed. With *cron*, every worker makes sure that a schedule with the pipeline's
-    name exists; it enqueues a job without input at each of those times. Only the program itself enqueues jobs of an
-    *internal* pipeline, because it vouches for their inputs: over HTTP they are refused.
+    name exists; it enqueues a job without input at each of those times. *finish* is the last step of every batch of
+    this pipeline: a pipeline that takes a ``BatchEnd`` and runs once all jobs have ended, or *finish_at* of them. Only
+    the program itself enqueues jobs of an *internal* pipeline, because it vouches for their inputs: over HTTP they are
+    refused.
     """
     times = {"timeout": timeout, "step_timeout": step_timeout, "expires": expires, "stall_seconds": stall_seconds}
     _check(name, queue or name, times, lane=lane, lane_at_once=lane_at_once)
     validation.whole("priority", priority, -1000, 1000)
+    _check_finish(name, finish, finish_at)
 
     def define(handler: Callable[..., Any]) -> Pipeline[Any, Any]:
         given, kind, needs, optional, result = _signature(name, handler)
-        is_async = asyncio.iscoroutinefunction(handler)
-        if cron is not None:
-            _check_clock(name, given)
-        if is_async == (kind is SyncRun):
-            raise ConfigurationError(
-                f"Pipeline {name!r}: an async handler takes a Run, a plain one takes a SyncRun.",
-                next=f"Annotate its second parameter with {'Run' if is_async else 'SyncRun'}.",
-            )
+        is_async = _check_handler(name, handler, kind, given if cron is not None else None)
         return Pipeline(
             name=name,
             handler=handler,
@@ -130,6 +133,8 @@ def pipeline(
             lane=lane,
             lane_at_once=lane_at_once,
             stall_seconds=stall_seconds,
+            finish=finish,
+            finish_at=finish_at,
             cron=cron,
             internal=internal,
             is_async=is_async,
@@ -158,6 +163,39 @@ def _check(
         raise ConfigurationError(
             f"Pipeline {name!r} has lane_at_once={lane_at_once!r}; it needs lane= and at least 1.",
             next="Say which line a job belongs to: lane=lambda document: document.tenant.",
+        )
+
+
+def _check_handler(name: str, handler: Callable[..., Any], kind: Any, clock: Any) -> bool:
+    """Whether the handler is async. *clock* is its input when it comes by the clock."""
+    _check_clock(name, clock)
+    is_async = asyncio.iscoroutinefunction(handler)
+    if is_async == (kind is SyncRun):
+        raise ConfigurationError(
+            f"Pipeline {name!r}: an async handler takes a Run, a plain one takes a SyncRun.",
+            next=f"Annotate its second parameter with {'Run' if is_async else 'SyncRun'}.",
+        )
+    return is_async
+
+
+def _check_finish(name: str, finish: Pipeline[BatchEnd, Any] | None, share: float) -> None:
+    if not 0 < share <= 1:
+        raise ConfigurationError(
+            f"Pipeline {name!r}: finish_at is a share of the jobs, such as 0.9, and is {share:g}.",
+            next="1 waits for all of them.",
+        )
+    if finish is None:
+        return
+    must_be_pipeline(finish)
+    if finish.name == name or finish.finish is not None:
+        raise ConfigurationError(
+            f"Pipeline {name!r}: the last step of a batch is another pipeline, and has no last step of its own.",
+            next='Define it above: @pipeline("its-name") with (batch: BatchEnd, run: Run).',
+        )
+    if finish.input.annotation is not BatchEnd:
+        raise ConfigurationError(
+            f"Pipeline {finish.name!r} is the last step of {name!r}, and its input is not a BatchEnd.",
+            next="Annotate its first parameter with retoma.BatchEnd.",
         )
 
 

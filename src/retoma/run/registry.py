@@ -37,7 +37,7 @@ class Registry:
         self.pipelines: dict[str, Pipeline[Any, Any]] = {}
         maintenance = tuple(maintenance)
         self._maintenance = {each.name for each in maintenance}
-        for each in (*maintenance, *pipelines):
+        for each in (*maintenance, *_with_last_steps(pipelines)):
             must_be_pipeline(each)
             if each.name in self.pipelines:
                 raise ConfigurationError(f"Two pipelines are called {each.name!r}.", next="Rename one of them.")
@@ -115,6 +115,15 @@ def listed(pipelines: Iterable[Pipeline[Any, Any]]) -> Iterable[Pipeline[Any, An
     if isinstance(pipelines, Iterable):
         return pipelines
     raise ConfigurationError("One pipeline was given where a list of them is needed.", next="Write pipelines=[...].")
+
+
+def _with_last_steps(pipelines: Iterable[Pipeline[Any, Any]]) -> list[Pipeline[Any, Any]]:
+    """The *pipelines*, and the last steps of their batches that are not among them."""
+    found = list(pipelines)
+    for last in [getattr(each, "finish", None) for each in found]:  # what is no pipeline is refused later
+        if last is not None and not any(each is last for each in found):
+            found.append(last)
+    return found
 
 
 def _provided(pipeline: Pipeline[Any, Any], providers: Mapping[type, object]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import functools
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import Executor as Threads
 from pathlib import Path
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, cast, overload
@@ -15,6 +15,7 @@ from retoma.errors import ConfigurationError
 from retoma.isolate import Isolated
 from retoma.model.endings import Suspend
 from retoma.model.job import AttemptEnding, NewCheckpoint
+from retoma.model.result import READABLE, Result
 from retoma.providers import Chat, Embedder, Extraction, Extractor, Offers, PriceSearch, Prompt
 from retoma.providers.request import Request
 from retoma.providers.requests.ask import Ask
@@ -180,9 +181,9 @@ class Run(Named):
         try:
             async with steps.in_time(name):
                 await steps.memory.transact(checkpoint, lambda connection: function(connection, *args, **kwargs))
+            steps.kept(made[0])
         finally:
             steps.leave(name)
-        steps.kept(made[0])
         return cast(T, made[1])
 
     async def call(self, name: str, request: Request[T]) -> T:
@@ -268,6 +269,24 @@ class Run(Named):
     ) -> Offers:
         """Offers for *query*, made once; with *reuse*, an equal search that was answered before is not sent again."""
         return await self.call(name, Search(prices=prices, query=query, most=limit, timeout=timeout, reuse=reuse))
+
+    async def results(
+        self,
+        into: type[T],
+        *,
+        states: Sequence[str] = READABLE,
+        steps: Sequence[str] = (),
+        after: int = 0,
+        at_once: int = 200,
+    ) -> AsyncIterator[Result[T]]:
+        """The results of the other jobs of this batch, in the order of their inputs: their outputs as values of *into*,
+        and what the named *steps* saved. They are read *at_once* at a time, so that a batch of any size fits into
+        memory, and as they stand now: nothing of it is saved. *after* is the job from which on to read.
+        """
+        while found := await self._steps.results(into, states, steps, after=after, limit=at_once):
+            for each in found:
+                yield each
+            after = found[-1].job_id
 
     async def sleep(self, name: str, seconds: float) -> None:
         """Sleep durably: the job leaves its worker and is queued again when the time is over."""

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final, Protocol
 
+import orjson
 import psycopg
 
 from retoma.calls.perform import Calling
 from retoma.errors import CheckpointInvalid, ConfigurationError, StepsFailed
 from retoma.model.endings import Reject, Suspend
-from retoma.model.job import AttemptEnding, Claim, NewCheckpoint, Saved
+from retoma.model.job import AttemptEnding, Claim, JobState, NewCheckpoint, Saved
+from retoma.model.result import Result, StoredResult
 from retoma.telemetry import emit, heard
-from retoma.telemetry.events import CheckpointSetAside, StepCompleted, StepRestored
+from retoma.telemetry.context import who
+from retoma.telemetry.events import CheckpointSetAside, StepCompleted, StepFailed, StepRestored, StepStarted
 from retoma.values.codec import Codec, Misfit, codec_of
 from retoma.values.fingerprints import checksum
 from retoma.values.text import unstorable_mark
@@ -44,6 +48,11 @@ class Memory(Protocol):
 
     async def hear(self, claim: Claim, name: str) -> tuple[str | None, int]:
         """The value signalled under *name*, and how many signals the job has received in all."""
+
+    async def results(
+        self, claim: Claim, states: Sequence[str], steps: Sequence[str], *, after: int, limit: int
+    ) -> Sequence[StoredResult]:
+        """The next results of the job's batch, after a job."""
 
     async def transact(
         self, checkpoint: Callable[[Any], NewCheckpoint], function: Callable[[AsyncConnection], Awaitable[Any]]
@@ -83,7 +92,8 @@ class Steps:
         # A job that is claimed for the first time has no checkpoints.
         self._saved: dict[str, list[Saved]] | None = {} if claim.fence == 1 else None
         self._reading: asyncio.Lock | None = None
-        self._doing: set[str] = set()
+        self._doing: dict[str, float] = {}  # when each began
+        self._kept: dict[str, NewCheckpoint] = {}  # saved, and its end not told yet
         self._done: set[str] = set()
 
     async def restore(self, name: str, codec: Codec[Any], arguments: str | None = None) -> Any:
@@ -101,11 +111,24 @@ class Steps:
             try:
                 value = self._read(each, text, codec)
             except CheckpointInvalid as error:
-                await self._set_aside(each, error.message)
+                await self._set_aside(each, error.message, "damaged" if checksum(text) != each.checksum else "misfit")
             else:
                 self._restored(each, arguments)
                 return value
         return MISSING
+
+    async def results(
+        self, into: Any, states: Sequence[str], steps: Sequence[str], *, after: int, limit: int
+    ) -> list[Result[Any]]:
+        """The next results of this job's batch, after a job, with their outputs as values of *into*."""
+        if self.claim.batch_id is None:
+            raise ConfigurationError(
+                f"Job {self.claim.id} belongs to no batch, so there are no results to read.",
+                next="Read them in the last step of a batch: @pipeline(…, finish=…).",
+            )
+        codec = codec_of(into)
+        found = await self.memory.results(self.claim, states, steps, after=after, limit=limit)
+        return [_result(each, codec) for each in found]
 
     async def age(self, name: str) -> float | None:
         """How long ago step *name* was saved, by the database's clock."""
@@ -131,13 +154,14 @@ class Steps:
         except Misfit as misfit:
             raise CheckpointInvalid(f"What was saved is not a {misfit.kind} any more: {misfit}.") from None
 
-    async def _set_aside(self, saved: Saved, reason: str) -> None:
+    async def _set_aside(self, saved: Saved, reason: str, kind: str) -> None:
         await self.memory.set_aside(self.claim, saved, reason)
-        emit(CheckpointSetAside(**self._who(), step=saved.step, generation=saved.generation, reason=reason))
+        told = CheckpointSetAside(**self._who(), step=saved.step, generation=saved.generation, reason=reason, kind=kind)
+        emit(told)
 
     def _restored(self, saved: Saved, arguments: str | None) -> None:
         self._done.add(saved.step)
-        if heard():
+        if heard(StepRestored):
             changed = arguments is not None and saved.input_hash is not None and arguments != saved.input_hash
             emit(StepRestored(**self._who(), step=saved.step, input_changed=changed))
 
@@ -153,13 +177,23 @@ class Steps:
         self._refuse_twice(name)
         self.last = name
         self.watch.before_step(name)
-        self._doing.add(name)
-        return time.monotonic()
+        began = self._doing[name] = time.monotonic()
+        if heard(StepStarted):
+            emit(StepStarted(**self._who(), step=name))
+        return began
 
     def leave(self, name: str) -> None:
         """Mark the step as over; a failed step may run again in the same run."""
-        self._doing.discard(name)
+        began, kept = self._doing.pop(name), self._kept.pop(name, None)
         self.watch.after_step(name)
+        if kept is not None:
+            if heard(StepCompleted):
+                size, lasted = len(kept.value), kept.seconds * 1000
+                emit(StepCompleted(**self._who(), step=name, duration_ms=lasted, size=size))
+        elif heard(StepFailed):
+            raised, lasted = sys.exc_info()[0], (time.monotonic() - began) * 1000
+            error = raised.__name__ if raised else None
+            emit(StepFailed(**self._who(), step=name, duration_ms=lasted, error=error))
 
     @asynccontextmanager
     async def in_time(self, name: str) -> AsyncIterator[None]:
@@ -199,10 +233,7 @@ class Steps:
 
     def kept(self, checkpoint: NewCheckpoint) -> None:
         self._done.add(checkpoint.step)
-        if heard():
-            size = len(checkpoint.value)
-            said = StepCompleted(**self._who(), step=checkpoint.step, duration_ms=checkpoint.seconds * 1000, size=size)
-            emit(said)
+        self._kept[checkpoint.step] = checkpoint
 
     async def nap(self, name: str, seconds: float) -> float:
         """How much of a durable sleep is left. The first call saves when it began."""
@@ -236,14 +267,7 @@ class Steps:
         raise Suspend(AttemptEnding.WAITING, delay=left, reason="waiting", signals=signals)
 
     def _who(self) -> dict[str, Any]:
-        claim = self.claim
-        return {
-            "worker": self.watch.worker_id,
-            "job": claim.id,
-            "pipeline": claim.pipeline,
-            "attempt": claim.attempt,
-            "correlation": claim.correlation_id,
-        }
+        return who(self.watch.worker_id, self.claim)
 
 
 def _decoded(codec: Codec[Any], name: str, text: str) -> Any:
@@ -265,3 +289,18 @@ def group_of(name: str, failures: list[tuple[str, BaseException]]) -> BaseExcept
         return failures[0][1]
     told = "; ".join(f"{step}: {type(error).__name__}: {str(error)[:100]}" for step, error in failures[:5])
     return StepsFailed(f"{len(failures)} steps of {name!r} failed ({told}); the others are saved.", failures=failures)
+
+
+def _result(stored: StoredResult, codec: Codec[Any]) -> Result[Any]:
+    try:
+        output = None if stored.output is None else codec.decode(stored.output)
+    except Misfit as misfit:
+        raise Reject(f"the output of job {stored.job_id} is not a {misfit.kind} any more: {misfit}.") from None
+    return Result(
+        stored.job_id,
+        stored.key,
+        JobState(stored.state),
+        output,
+        stored.reason,
+        {} if stored.saved is None else orjson.loads(stored.saved),
+    )

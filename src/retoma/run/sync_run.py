@@ -5,17 +5,20 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import time
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, cast
 
 from retoma.errors import LeaseLost
 from retoma.model.endings import Suspend
 from retoma.model.job import AttemptEnding, NewCheckpoint
+from retoma.model.result import READABLE, Result
 from retoma.providers import Chat, Embedder, Extraction, Extractor, Offers, PriceSearch, Prompt
 from retoma.providers.request import Request
 from retoma.run.run import LONGEST_NAP, Named, Run
 from retoma.run.steps import MISSING, Steps, SyncConnection, group_of
+from retoma.system import marks
 from retoma.values.annotations import return_annotation
 from retoma.values.codec import codec_of
 from retoma.values.fingerprints import input_hash
@@ -33,8 +36,11 @@ class SyncRun(Named):
         self._loop = loop
 
     def _wait(self, answer: Coroutine[Any, Any, T]) -> T:
+        kept = marks.here()
         try:
-            return asyncio.run_coroutine_threadsafe(self._watched(answer), self._loop).result()
+            asked = asyncio.run_coroutine_threadsafe(self._watched(answer), self._loop)
+            with nullcontext() if kept is None else kept.lifted():
+                return asked.result()
         except concurrent.futures.CancelledError:
             # As in an async handler: CancelledError is no Exception, so ``except Exception`` does not catch it.
             raise asyncio.CancelledError from None
@@ -105,9 +111,9 @@ class SyncRun(Named):
 
         try:
             self._wait(steps.memory.transact_sync(checkpoint, lambda connection: function(connection, *args, **kwargs)))
+            steps.kept(made[0])
         finally:
             steps.leave(name)
-        steps.kept(made[0])
         return cast(T, made[1])
 
     def call(self, name: str, request: Request[T]) -> T:
@@ -167,6 +173,20 @@ class SyncRun(Named):
     ) -> Offers:
         """Offers for *query*, made once; with *reuse*, an equal search that was answered before is not sent again."""
         return self._wait(Run(self._steps).search(name, prices, query, limit=limit, timeout=timeout, reuse=reuse))
+
+    def results(
+        self,
+        into: type[T],
+        *,
+        states: Sequence[str] = READABLE,
+        steps: Sequence[str] = (),
+        after: int = 0,
+        at_once: int = 200,
+    ) -> Iterator[Result[T]]:
+        """The results of the other jobs of this batch, in the order of their inputs, *at_once* at a time."""
+        while found := self._wait(self._steps.results(into, states, steps, after=after, limit=at_once)):
+            yield from found
+            after = found[-1].job_id
 
     def sleep(self, name: str, seconds: float) -> None:
         """Sleep durably: the job leaves its worker and is queued again when the time is over."""

@@ -16,10 +16,11 @@ from retoma.errors import ConfigurationError, NotFound
 from retoma.model import validation
 from retoma.model.call import Call, Limit, Price, Spend
 from retoma.model.ids import CallId
+from retoma.model.machine import Budget, LimitState
 from retoma.store import calls, limits
 from retoma.sync.runner import Runner
 
-_BY = ("provider", "model", "day", "pipeline", "step", "batch", "job")
+_BY = ("provider", "model", "day", "pipeline", "step", "batch", "job", "label")
 
 
 class Calls:
@@ -35,11 +36,14 @@ class Calls:
         batch: int | None = None,
         state: str | None = None,
         provider: str | None = None,
+        model: str | None = None,
         before: int | None = None,
         limit: int = 50,
     ) -> list[Call]:
         """Provider calls, newest first, *before* an id for the next page."""
-        query = calls.page(job_id=job, batch_id=batch, state=state, provider=provider, before=before, limit=limit)
+        query = calls.page(
+            job_id=job, batch_id=batch, state=state, provider=provider, model=model, before=before, limit=limit
+        )
         return self._run.ask(only(query))
 
     def get(self, id: CallId) -> Call:
@@ -55,16 +59,29 @@ class Calls:
         *,
         batch: int | None = None,
         since: datetime | None = None,
+        until: datetime | None = None,
         after: tuple[Decimal, str] | None = None,
         limit: int | None = None,
     ) -> list[Spend]:
-        """What was paid, by provider, model, day, pipeline, step, batch or job, split into useful, paid again, in
-        doubt and unknown. Most expensive first, days newest first; *after* is the amount (0 for days) and the
-        name of the last row seen.
+        """What was paid, by provider, model, day, pipeline, step, batch, job or label of a batch ("name=value"), split
+        into useful, paid again, in doubt and unknown. Most expensive first, days newest first; *after* is the amount (0
+        for days) and the name of the last row seen. Under labels the sums overlap.
         """
         if by not in _BY:
-            raise ConfigurationError(f"Spend cannot be told by {by!r}.", next=f"By {', '.join(_BY)}.")
-        return self._run.ask(only(calls.spend(by, batch_id=batch, since=since, after=after, limit=limit)))
+            raise ConfigurationError(f"Spend cannot be grouped by {by!r}.", next=f"By {', '.join(_BY)}.")
+        if by == "label":
+            query = calls.spend_by_label(batch_id=batch, since=since, until=until, after=after, limit=limit)
+        else:
+            query = calls.spend(by, batch_id=batch, since=since, until=until, after=after, limit=limit)
+        return self._run.ask(only(query))
+
+    def budgets(self, *, limit: int = 20) -> list[Budget]:
+        """The newest batches that have a budget, those under way first, with what is spent of it."""
+        return self._run.ask(only(calls.budgets(limit=limit)))
+
+    def price_story(self, provider: str, model: str) -> list[Price]:
+        """Every past, present and future price of a model, by tier and day."""
+        return self._run.ask(only(calls.price_story(provider, model)))
 
     def prices(self) -> list[Price]:
         """The prices of today, for the models that were used or set."""
@@ -105,6 +122,26 @@ class Calls:
     def limits(self) -> list[Limit]:
         """The limits of providers, and their current state."""
         return self._run.ask(only(limits.all()))
+
+    def limits_now(self) -> list[LimitState]:
+        """The same with what was used in the last minute, who waits, and the state of each breaker."""
+        return self._run.ask(only(limits.stand()))
+
+    def close_breaker(self, name: str, *, conn: object = None) -> int:
+        """Let a provider be tried again now: its breaker closes, its cool-down ends, and the jobs that sleep for it
+        wake. Returns how many did.
+        """
+        if not self._run.ask(only(limits.close(name)), conn):
+            raise NotFound(f"There is no limit {name!r}.", next="'retoma limits list' shows them.")
+        return len(self._run.ask(only(limits.wake(name, limit=10_000)), conn))
+
+    def remove_limit(self, name: str, *, conn: object = None) -> int:
+        """Forget a limit with its pause and its breaker, and wake the jobs that sleep for it. Returns how many did. One
+        that the program declares is there again when a worker starts.
+        """
+        if not self._run.ask(only(limits.remove(name)), conn):
+            raise NotFound(f"There is no limit {name!r}.", next="'retoma limits list' shows them.")
+        return len(self._run.ask(only(limits.wake(name, limit=10_000)), conn))
 
     def set_limit(
         self,

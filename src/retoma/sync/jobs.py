@@ -7,9 +7,12 @@ from __future__ import annotations
 import time
 from typing import Any, TypeVar, Unpack
 
+from retoma.commands import bulk, finding, maintenance
 from retoma.commands import jobs as job_commands
-from retoma.commands import maintenance
-from retoma.commands.options import LOOKS, Wanted, wanted_of
+from retoma.commands import operations as operation_commands
+from retoma.commands.options import LOOKS, Doing, Wanted, wanted_of
+from retoma.model.batch import Operation
+from retoma.model.failure import FailureGroup
 from retoma.model.ids import JobId
 from retoma.model.job import (
     Attempt,
@@ -17,10 +20,13 @@ from retoma.model.job import (
     Job,
     JobPage,
     Recovered,
+    RestartPlan,
     Stood,
 )
+from retoma.model.operation import DryRun, JobFilter
+from retoma.model.view import Hit
 from retoma.run.pipeline import Pipeline
-from retoma.store import jobs
+from retoma.store import jobs, operations
 from retoma.sync.runner import Runner
 
 O = TypeVar("O")
@@ -83,9 +89,64 @@ class Jobs:
         """
         return self._run.ask(job_commands.retry_all_failed(pipeline=pipeline, attempts=attempts))
 
-    def restart(self, id: JobId, *, attempts: int | None = None, conn: object = None) -> Job:
-        """Run an ended job again from its first step; its checkpoints are set aside."""
-        return self._run.ask(job_commands.restart(id, attempts=attempts), conn)
+    def restart(self, id: JobId, *, attempts: int | None = None, step: str | None = None, conn: object = None) -> Job:
+        """Run an ended job again from its first step, or from *step* on; the checkpoints from there on are set aside,
+        and what they cost is paid again.
+        """
+        return self._run.ask(job_commands.restart(id, attempts=attempts, step=step), conn)
+
+    def restart_plan(self, id: JobId, *, step: str | None = None) -> RestartPlan:
+        """What a restart would do again, and what that has cost."""
+        return self._run.ask(job_commands.restart_plan(id, step=step))
+
+    def dry_run(self, action: str, which: JobFilter, **how: Unpack[Doing]) -> DryRun:
+        """What *operate* would do now: how many jobs of which batches, how many it would pass over and why."""
+        return self._run.ask(bulk.dry_run(action, which, how))
+
+    def operate(
+        self,
+        action: str,
+        which: JobFilter,
+        *,
+        by: str = "person",
+        wait: bool = True,
+        conn: object = None,
+        **how: Unpack[Doing],
+    ) -> Operation:
+        """Retry, cancel, restart, move or prioritise every job of any batch that the filter finds. Decided at once,
+        carried out in pieces; without *wait*, or with *conn*, in the background, by any process.
+        """
+        id = self._run.transact(bulk.begin(action, which, how, by=by), conn)
+        if conn is not None or not wait:
+            self._run.carry_later(id)
+            return self._run.ask(operation_commands.one(id), conn)
+        for _ in self._run.carry_out(id):
+            pass
+        return self.operation(id)
+
+    def operations(self, *, under_way: bool = False, before: int | None = None, limit: int = 50) -> list[Operation]:
+        """Operations over all batches and on single ones, newest first, *before* an id for the next page."""
+        return self._run.ask(job_commands.only(operations.page(under_way=under_way, before=before, limit=limit)))
+
+    def operation(self, id: int, *, conn: object = None) -> Operation:
+        """An operation, and how far it has come."""
+        return self._run.ask(operation_commands.one(id), conn)
+
+    def cancel_operation(self, id: int, *, conn: object = None) -> Operation:
+        """End an operation by a filter; what it has done stays done."""
+        return self._run.transact(operation_commands.cancel(id), conn)
+
+    def errors(self, *, hours: float = 24.0, pipeline: str | None = None, limit: int = 100) -> list[FailureGroup]:
+        """The failures of all batches in the last *hours*, grouped by equal errors, the most frequent first."""
+        return self._run.ask(finding.groups(hours=hours, pipeline=pipeline, limit=limit))
+
+    def dead_letters(self, which: JobFilter | None = None, *, before: int | None = None, limit: int = 50) -> JobPage:
+        """The failed jobs of any batch that a filter finds, newest first, in bounded time, without content."""
+        return self._run.ask(finding.dead_letters(which or JobFilter(), before=before, limit=limit))
+
+    def search(self, text: str, *, pipeline: str | None = None, limit: int = 50) -> list[Hit]:
+        """Jobs and batches by id, jobs by key, file name or correlation id."""
+        return self._run.ask(finding.search(text, pipeline=pipeline, limit=limit))
 
     def signal(self, id: JobId, name: str, value: Any = None, *, conn: object = None) -> bool:
         """Deliver a value that a job waits for (``run.wait_for``); False when one was delivered before."""

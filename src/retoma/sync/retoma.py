@@ -10,11 +10,12 @@ from typing import Any, Self, TypeVar, Unpack
 
 import psycopg
 
-from retoma.app.extension import Extension, branches_of, unique
+from retoma.app.extension import Extension, branches_of, reviews_of, unique
 from retoma.commands import batches as batch_commands
 from retoma.commands import jobs as job_commands
 from retoma.commands.jobs import only
 from retoma.commands.options import Batching, Enqueueing, always, keys_of
+from retoma.commands.reviews import Desk
 from retoma.errors import ConfigurationError, DatabaseUnreachable
 from retoma.model.batch import Batch
 from retoma.model.job import (
@@ -32,6 +33,7 @@ from retoma.sync.batches import Batches
 from retoma.sync.calls import Calls
 from retoma.sync.jobs import Jobs
 from retoma.sync.queues import Queues
+from retoma.sync.reviews import Reviews
 from retoma.sync.runner import Runner
 from retoma.sync.schedules import Schedules
 from retoma.sync.system import System
@@ -71,14 +73,21 @@ class Retoma:
         self._embedded: embedded_server.Embedded | None = None
         self._late_hints: dict[str, threading.Timer] = {}
         self._openings = 0
+        self._reviewing: Desk | None = None
         self._run = Runner(lambda: self.database, self.settings)
         self.jobs = Jobs(self._run)
         self.batches = Batches(self._run)
         self.calls = Calls(self._run)
+        self.reviews = Reviews(self._run, self._desk)
         self.queues = Queues(self._run)
         self.schedules = Schedules(self._run)
         self.workers = Workers(self._run)
         self.system = System(self._run)
+
+    def _desk(self) -> Desk:
+        if self._reviewing is None:
+            self._reviewing = Desk(reviews_of(self.extensions), self.registry.pipelines)
+        return self._reviewing
 
     @property
     def settings(self) -> Settings:

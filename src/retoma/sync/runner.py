@@ -6,7 +6,10 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
+import psycopg
+
 from retoma.commands import operation_runner
+from retoma.errors import DatabaseError
 from retoma.model.batch import Operation
 from retoma.postgres import notify
 from retoma.postgres.connections import run_on_sync, run_whole_on_sync
@@ -37,6 +40,16 @@ class Runner:
             return run_whole_on_sync(conn, command)
         with self._database().transaction() as connection:
             return run_on_sync(connection, command)
+
+    def rehearse(self, command: Command[T]) -> float | None:
+        """How many seconds *command* takes in a transaction that is rolled back; None when the database refuses."""
+        began = time.monotonic()
+        try:
+            with self._database().connection() as connection, connection.transaction(force_rollback=True):
+                run_on_sync(connection, command)
+        except (psycopg.Error, DatabaseError):
+            return None
+        return time.monotonic() - began
 
     def fetch(self, query: Query[T]) -> list[T]:
         """The rows of *query*."""

@@ -10,6 +10,7 @@ from retoma.commands import schedules as schedule_commands
 from retoma.model.job import (
     Schedule,
 )
+from retoma.model.machine import ScheduleRun
 from retoma.run.pipeline import Pipeline
 from retoma.store import schedules
 from retoma.sync.runner import Runner
@@ -23,9 +24,32 @@ class Schedules:
     def __init__(self, run: Runner) -> None:
         self._run = run
 
-    def put(self, pipeline: Pipeline[I, Any], input: I, *, name: str, cron: str, zone: str = "UTC") -> Schedule:
-        """Enqueue a job at each time of *cron*, on the clocks of *zone*; the same *name* changes the schedule."""
-        return self._run.ask(schedule_commands.put(pipeline, name, cron, input, zone=zone))
+    def put(
+        self,
+        pipeline: Pipeline[I, Any],
+        input: I,
+        *,
+        name: str,
+        cron: str,
+        zone: str = "UTC",
+        new: bool = False,
+        conn: object = None,
+    ) -> Schedule:
+        """Enqueue a job at each time of *cron*, on the clocks of *zone*; the same *name* changes the schedule, unless
+        it must be *new*.
+        """
+        return self._run.ask(schedule_commands.put(pipeline, name, cron, input, zone=zone, new=new), conn)
+
+    def get(self, name: str, *, conn: object = None) -> Schedule:
+        """One schedule."""
+        return self._run.ask(schedule_commands.one(name), conn)
+
+    def runs(self, *, each: int = 5) -> dict[str, list[ScheduleRun]]:
+        """The newest jobs that each schedule queued, by its name, and what became of them."""
+        found: dict[str, list[ScheduleRun]] = {}
+        for run in self._run.fetch(schedules.runs(each=each)):
+            found.setdefault(run.schedule, []).append(run)
+        return found
 
     def change(self, name: str, *, cron: str | None = None, zone: str | None = None, conn: object = None) -> Schedule:
         """Change the time of a schedule."""

@@ -2,34 +2,44 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import ClassVar
 
+from retoma.telemetry.call_events import (
+    AnswerMisfit,
+    CallAnswered,
+    CallEvent,
+    CallFailed,
+    CallStarted,
+    CallSubmitted,
+)
+from retoma.telemetry.event import Event, JobEvent
+from retoma.telemetry.message_events import (
+    AlertOpened,
+    AlertResolved,
+    AlertUnsent,
+    WebhookDelivered,
+    WebhookDisabled,
+    WebhookFailed,
+)
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
-    """Something that happened. The engine puts no input and no answer here, only sizes and names; the message of an
-    exception may quote them.
-    """
-
-    weight: ClassVar[str] = "info"
-
-    @classmethod
-    def title(cls) -> str:
-        """``JobRecovered`` is written ``job.recovered``."""
-        return re.sub(r"(?<!^)(?=[A-Z])", ".", cls.__name__).lower()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobEvent(Event):
-    """Something that happened to a job that a worker holds."""
-
-    worker: int
-    job: int
-    pipeline: str
-    attempt: int
-    correlation: str | None = None
+# Those that stand elsewhere; the others stand below.
+__all__ = [
+    "AlertOpened",
+    "AlertResolved",
+    "AlertUnsent",
+    "AnswerMisfit",
+    "CallAnswered",
+    "CallEvent",
+    "CallFailed",
+    "CallStarted",
+    "CallSubmitted",
+    "Event",
+    "JobEvent",
+    "WebhookDelivered",
+    "WebhookDisabled",
+    "WebhookFailed",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +47,7 @@ class AttemptStarted(JobEvent):
     """A handler started."""
 
     weight: ClassVar[str] = "debug"
+    traceparent: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +73,23 @@ class JobForgotten(JobEvent):
     """The database says that this worker holds a job that it does not know: the job was released."""
 
     weight: ClassVar[str] = "error"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepStarted(JobEvent):
+    """A step started: no checkpoint has its result."""
+
+    weight: ClassVar[str] = "debug"
+    step: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepFailed(JobEvent):
+    """A step ended without a result."""
+
+    weight: ClassVar[str] = "debug"
+    step: str
+    error: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +119,20 @@ class CheckpointSetAside(JobEvent):
     step: str
     generation: int
     reason: str
+    kind: str = "misfit"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReviewDecided(Event):
+    """A person decided what was in doubt, or undid a decision."""
+
+    review: int
+    decision: int
+    pipeline: str
+    kind: str
+    who: str
+    job: int | None = None
+    batch: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +150,68 @@ class JobRecovered(Event):
     reason: str | None = None
     step: str | None = None
     correlation: str | None = None
+    queue: str | None = None
+    fence: int | None = None
+    cause: str | None = None
+    duration_ms: float = 0.0
+    traceparent: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobsEnqueued(Event):
+    """Jobs were queued; those whose key existed already do not count."""
+
+    weight: ClassVar[str] = "debug"
+    queue: str
+    pipeline: str
+    jobs: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobsClaimed(Event):
+    """An executor claimed jobs of a queue; *waited* is how long each had been due, in seconds."""
+
+    weight: ClassVar[str] = "debug"
+    worker: int
+    queue: str
+    jobs: int
+    waited: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitWaited(Event):
+    """A request waited for the limit of its provider."""
+
+    weight: ClassVar[str] = "debug"
+    limit: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolWaited(Event):
+    """A statement waited for a connection of a pool, longer than a millisecond."""
+
+    weight: ClassVar[str] = "debug"
+    seconds: float
+    given: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DutyDone(Event):
+    """A duty of the watchdog was done here, or failed."""
+
+    weight: ClassVar[str] = "debug"
+    duty: str
+    done: bool
+    duration_ms: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamReset(Event):
+    """A client that follows a batch was told to look again, because it was behind, slow or had an unknown position."""
+
+    weight: ClassVar[str] = "debug"
+    why: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,6 +253,14 @@ class ExecutorStopped(Event):
 
     worker: int
     pid: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerDraining(Event):
+    """Somebody asked this worker, through the database, to take no more jobs and to end."""
+
+    worker: int
+    label: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

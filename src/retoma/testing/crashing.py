@@ -41,7 +41,7 @@ async def crash(
     jobs have ended, once the database has ended every statement of the dead worker.
     """
     if after < 1 and steps < 1:
-        raise ConfigurationError("crash() does not know when.", next="Say after=… jobs or steps=… checkpoints.")
+        raise ConfigurationError("crash() needs after= or steps=.", next="Say after=… jobs or steps=… checkpoints.")
     orders: dict[str, Any] = {
         "reference": reference or reference_to(app),
         "settings": app.settings.model_dump(mode="json", exclude={"database_url"}),

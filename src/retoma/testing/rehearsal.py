@@ -16,6 +16,8 @@ from retoma.errors import ConfigurationError
 from retoma.isolate import Isolated
 from retoma.model.endings import Review, ending_in
 from retoma.model.job import AttemptEnding, Claim, Ended, NewCheckpoint, Saved
+from retoma.model.last_step import BatchEnd
+from retoma.model.result import Result, StoredResult
 from retoma.providers import Answer
 from retoma.providers.request import Request
 from retoma.run.pipeline import Pipeline
@@ -76,6 +78,7 @@ async def rehearse(
     connection: Any = None,
     attempt: int = 1,
     configuration: Mapping[str, Any] | None = None,
+    results: Sequence[Result[Any]] = (),
     isolated: bool = True,
     **providers: Any,
 ) -> Rehearsal[Out]:
@@ -83,7 +86,8 @@ async def rehearse(
 
     *saved* is the past: the result of each step in an earlier attempt. *signals* are the signals that have arrived.
     ``run.transact`` gets *connection*, which may be a fake. Isolated functions run in their child unless *isolated* is
-    False. *configuration* is that of its batch. The handler's providers are passed by keyword.
+    False. *configuration* is that of its batch, and *results* are those of the other jobs of it. The handler's
+    providers are passed by keyword.
     """
     if missing := sorted(pipeline.needs.keys() - providers.keys()):
         raise ConfigurationError(
@@ -91,7 +95,7 @@ async def rehearse(
             next=f"Pass {missing[0]}=… to rehearse, the real one or a fake.",
         )
     claim = _claim_of(pipeline, input, attempt, again=bool(saved))
-    memory = _Notebook(saved or {}, signals or {}, connection)
+    memory = _Notebook(saved or {}, signals or {}, connection, results)
     steps = _Steps(claim, memory, _Nobody(), caller=_Straight(), step_timeout=pipeline.step_timeout)
     steps.configuration = dict(configuration or {})
     raised: list[BaseException] = []
@@ -116,7 +120,7 @@ async def rehearse(
 def _claim_of(pipeline: Pipeline[In, Any], input: In, attempt: int, *, again: bool) -> Claim:
     return Claim(
         id=next(_numbers),
-        batch_id=None,
+        batch_id=input.batch_id if isinstance(input, BatchEnd) else None,
         queue=pipeline.queue,
         lane_id=0,
         pipeline=pipeline.name,
@@ -189,13 +193,16 @@ class _Nobody:
 class _Notebook:
     """A run's checkpoints in a dictionary."""
 
-    def __init__(self, saved: Mapping[str, Any], signals: Mapping[str, Any], connection: Any) -> None:
+    def __init__(
+        self, saved: Mapping[str, Any], signals: Mapping[str, Any], connection: Any, results: Sequence[Result[Any]]
+    ) -> None:
         self.texts = {name: _json(value, f"saved[{name!r}]") for name, value in saved.items()}
         self.done: list[str] = []
         self.restored: list[str] = []
         self.aside: dict[str, str] = {}
         self._signals = {name: _json(value, f"signals[{name!r}]") for name, value in signals.items()}
         self._connection = connection
+        self._results = [_stored(each) for each in results]
 
     async def recall(self, _claim: Claim) -> list[Saved]:
         return [
@@ -216,6 +223,12 @@ class _Notebook:
 
     async def hear(self, _claim: Claim, name: str) -> tuple[str | None, int]:
         return self._signals.get(name), 0
+
+    async def results(
+        self, _claim: Claim, states: Sequence[str], steps: Sequence[str], *, after: int, limit: int
+    ) -> list[StoredResult]:
+        wanted = [each for each in self._results if each.job_id > after and each.state in states]
+        return [replace(each, saved=_only(each.saved, steps)) for each in wanted[:limit]]
 
     async def transact(
         self, checkpoint: Callable[[Any], NewCheckpoint], function: Callable[[AsyncConnection], Awaitable[Any]]
@@ -252,6 +265,16 @@ class _Steps(Steps):
     def _restored(self, saved: Saved, arguments: str | None) -> None:
         self.memory.restored.append(saved.step)
         super()._restored(saved, arguments)
+
+
+def _stored(result: Result[Any]) -> StoredResult:
+    output = None if result.output is None else _json(result.output, "the output of a result")
+    saved = _json(result.steps, "the steps of a result")
+    return StoredResult(result.job_id, result.key, str(result.state), result.reason, output, saved)
+
+
+def _only(saved: str | None, steps: Sequence[str]) -> str:
+    return _json({name: value for name, value in orjson.loads(saved or "{}").items() if name in steps}, "steps")
 
 
 def _json(value: Any, what: str) -> str:

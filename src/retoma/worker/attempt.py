@@ -17,6 +17,7 @@ from retoma.model.endings import Ending, Postpone, Reject, Review, Skip, Suspend
 from retoma.model.job import AttemptEnding, Claim, Ended
 from retoma.postgres.faults import is_our_outage
 from retoma.run.pipeline import Pipeline
+from retoma.run.reviewing import details_of
 from retoma.run.run import Run, in_thread
 from retoma.run.steps import Steps
 from retoma.run.sync_run import SyncRun
@@ -92,8 +93,8 @@ def _ending_of(claim: Claim, pipeline: Pipeline[Any, Any], error: BaseException)
         case Postpone(seconds, until, reason):
             ended.ending, ended.reason = AttemptEnding.POSTPONED, reason or "postponed"
             ended.delay, ended.until = seconds, until
-        case Review(value, reason):
-            return _reviewed(ended, value, reason)
+        case Review() as review:
+            return _reviewed(ended, review)
         case AnswerUnfit():
             # A retry would get the same answer, because the answer is stored.
             ended.reason, ended.error = "unfit", describe(error)
@@ -113,13 +114,14 @@ def _ending_of(claim: Claim, pipeline: Pipeline[Any, Any], error: BaseException)
     return ended
 
 
-def _reviewed(ended: Ended, value: Any, reason: str) -> Ended:
+def _reviewed(ended: Ended, review: Review) -> Ended:
     try:
-        ended.output = codec_of(type(value)).encode(value, what=f"the proposal of job {ended.id}").text
+        ended.output = codec_of(type(review.value)).encode(review.value, what=f"the proposal of job {ended.id}").text
+        ended.review = details_of(review, what=f"a choice of job {ended.id}")
     except (Unstorable, ConfigurationError) as error:
         ended.reason, ended.error = "unstorable", str(error)
     else:
-        ended.ending, ended.reason = AttemptEnding.REVIEW, reason
+        ended.ending, ended.reason = AttemptEnding.REVIEW, review.reason
     return ended
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,17 +16,19 @@ from retoma.postgres.database import Database
 from retoma.postgres.notify import listening
 from retoma.run.pipeline import Pipeline
 from retoma.system.concurrency import cancel_and_wait, wait_for_leader
+from retoma.system.marks import MARK, Marked
 from retoma.system.settings import Settings
 from retoma.system.threads import pool
 from retoma.telemetry import emit, heard
-from retoma.telemetry.events import AttemptStarted, JobForgotten, JobLost
+from retoma.telemetry.context import JOB, who
+from retoma.telemetry.events import AttemptEnded, AttemptStarted, JobForgotten, JobLost, JobsClaimed
 from retoma.worker.attempt import attempt, cancelled_by_itself, ending_of
 from retoma.worker.batch_configs import Configurations
 from retoma.worker.claimer import Claimer
 from retoma.worker.journal import Journal
 from retoma.worker.reconciliation import reconcile
-from retoma.worker.running_job import RunningJob, SentAway, told_of, who
-from retoma.worker.status_board import StatusBoard, Totals
+from retoma.worker.running_job import RunningJob, SentAway, told_of
+from retoma.worker.status_board import StatusBoard, Totals, step_threads
 
 _TICK = 0.1
 _AHEAD = 0.05  # seconds of work to prefetch when jobs are short
@@ -67,6 +70,7 @@ class Executor:
         self.draining = False
         self.totals = Totals()
         self._sent_away = SentAway()
+        self._context = contextvars.copy_context()
         self._ready: deque[Claim] = deque()
         self._running: dict[tuple[int, int], RunningJob] = {}  # by job and fence: a lost job can come again
         self._free = list(range(board.places))
@@ -93,7 +97,7 @@ class Executor:
         handlers are no longer supervised: exit the process.
         """
         loop = asyncio.get_running_loop()
-        loop.set_default_executor(pool(max(32, 4 * self.at_once), "step", nice=self.settings.worker_nice))
+        loop.set_default_executor(pool(step_threads(self.at_once), "step", nice=self.settings.worker_nice))
         self.totals.ready = True
         self.board.tell(self.totals)
         # One connection both claims and listens, so an idle executor needs no other.
@@ -274,8 +278,21 @@ class Executor:
         recovery relies on that order.
         """
         self.totals.claimed += len(claims)
+        if claims and heard(JobsClaimed):
+            self._tell_claimed(claims)
         self._ready.extend(claims)
         self._start()
+
+    def _tell_claimed(self, claims: Sequence[Claim]) -> None:
+        now = time.time()
+        waited: dict[str, list[float]] = {}
+        for claim in claims:
+            due = waited.setdefault(claim.queue, [])
+            if claim.run_at is not None:
+                due.append(max(0.0, now - claim.run_at.timestamp()))
+        jobs = Counter(claim.queue for claim in claims)
+        for queue, seconds in waited.items():
+            emit(JobsClaimed(worker=self.worker_id, queue=queue, jobs=jobs[queue], waited=tuple(seconds)))
 
     # — running jobs —
 
@@ -286,7 +303,9 @@ class Executor:
             held = RunningJob(self, claim, self.pipelines[claim.pipeline], self._free.pop())
             self.board.begin(held.place, claim.id, claim.fence, self._began_at, held.deadline, held.again)
             self._running[claim.id, claim.fence] = held
-            held.handling = asyncio.get_running_loop().create_task(self._run(held))
+            marked = Marked(self._run(held), held.mark, self.board.marks)
+            # The end of a job starts the next one, which must not inherit what the first has set.
+            held.handling = asyncio.get_running_loop().create_task(marked, context=self._context.copy())
 
     async def _handle(self, held: RunningJob) -> Ended:
         if held.why is not None:  # stopped between the claim and the first line of the handler
@@ -299,9 +318,11 @@ class Executor:
     async def _run(self, held: RunningJob) -> None:
         claim = held.claim
         held.begun = True
+        JOB.set((held.worker_id, claim, time.monotonic()))
+        MARK.set(held.mark)
         try:
-            if heard():
-                emit(AttemptStarted(**who(held.worker_id, claim)))
+            if heard(AttemptStarted):
+                emit(AttemptStarted(**who(held.worker_id, claim), traceparent=claim.traceparent))
             ended = await self._handle(held)
         except asyncio.CancelledError as error:
             ended = held.ending()
@@ -311,11 +332,12 @@ class Executor:
         except BaseException as error:  # noqa: BLE001 - whatever it was, the job has an ending
             ended = ending_of(claim, held.pipeline, error)
         finally:
+            held.mark.over(self.board.marks)
             self.board.clear(held.place)
             self._free.append(held.place)
             del self._running[claim.id, claim.fence]
         if held.why == "lost":
-            emit(JobLost(**who(self.worker_id, claim)))
+            emit(JobLost(**who(self.worker_id, claim), state="lost", duration_ms=held.seconds * 1000))
         else:
             self.ledger.end(ended)
         self._start()
@@ -342,6 +364,6 @@ class Executor:
         if self._claiming.hungry and (ended.claim.lane_id or state == "queued"):
             self.wake()  # the job has freed a slot in a full lane, or is ready again
         if state is None:
-            emit(JobLost(**who(self.worker_id, ended.claim)))
-        elif heard() and not self._sent_away.again(ended, state):
+            emit(JobLost(**who(self.worker_id, ended.claim), state="lost", duration_ms=ended.seconds * 1000))
+        elif heard(AttemptEnded) and not self._sent_away.again(ended, state):
             emit(told_of(self.worker_id, ended, state))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import faulthandler
+import gc
 import os
 import signal
 import sys
@@ -20,9 +21,14 @@ from retoma.isolate import shutdown as end_isolated_children
 from retoma.postgres.database import Database
 from retoma.postgres.faults import retrying
 from retoma.providers.factory import close, make_ready
+from retoma.system import marks
 from retoma.system.garbage import settle_down
 from retoma.system.settings import Settings
 from retoma.telemetry.logs import log_to_stderr
+from retoma.telemetry.metrics import measure
+from retoma.telemetry.sheet import Sheet
+from retoma.telemetry.spans import follow
+from retoma.telemetry.tracing import configure, home_of
 from retoma.worker.executor import Executor
 from retoma.worker.loader import Program, find_program
 from retoma.worker.status_board import StatusBoard
@@ -47,6 +53,7 @@ class Orders:
     hint: int | None
     board: int
     supervisor: int
+    sheet: int | None = None
 
     def line(self) -> bytes:
         return orjson.dumps(asdict(self), default=str) + b"\n"
@@ -88,6 +95,15 @@ def _end_at_once(error: BaseException) -> NoReturn:
     os._exit(1)
 
 
+async def _count_connections(sheet: Sheet | None, *databases: Database) -> None:
+    """Say now and then how many connections this executor has."""
+    while sheet is not None:
+        told = [each.connections() for each in databases]
+        sheet.set(("retoma_db_pool_connections", "busy"), sum(busy for busy, _ in told))
+        sheet.set(("retoma_db_pool_connections", "free"), sum(free for _, free in told))
+        await asyncio.sleep(1.0)
+
+
 async def _open(database: Database) -> None:
     """Open the app, with retries: the supervisor has connected before, so an unreachable database
     is a temporary outage.
@@ -100,6 +116,12 @@ async def work(app: Program, orders: Orders, control: Any) -> None:
     settings = Settings.load(**orders.settings)
     adopt(settings)
     log_to_stderr(level=settings.log_level, format=settings.log_format, label=settings.worker_label)
+    send_spans = configure(label=settings.worker_label)
+    follow(home_of(orders.database_url))
+    sheet = None if orders.sheet is None else Sheet(orders.sheet)
+    if sheet is not None:
+        sheet.clear_gauges()
+        measure(sheet)
     database = Database(orders.database_url, settings, hot=True, most=6, least=0, idle=_IDLE)
     transactions = Database(orders.database_url, settings, most=max(2, min(orders.at_once, 20)), least=0, idle=_IDLE)
     await _open(database)
@@ -118,9 +140,11 @@ async def work(app: Program, orders: Orders, control: Any) -> None:
         hint=orders.hint,
     )
     loop = asyncio.get_running_loop()
+    loop.set_task_factory(marks.use(board.marks).task)
     reader = asyncio.StreamReader()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), control)
     obeying = loop.create_task(_obey(executor, reader))
+    counting = loop.create_task(_count_connections(sheet, database, transactions))
     try:
         await make_ready(app.registry.providers)
         settle_down()
@@ -130,14 +154,18 @@ async def work(app: Program, orders: Orders, control: Any) -> None:
             _end_at_once(error)
     finally:
         obeying.cancel()
+        counting.cancel()
         await close(app.registry.providers)
         await transactions.close()
         await database.close()
         end_isolated_children()
+        await asyncio.to_thread(send_spans)
 
 
 def main() -> None:
-    """Read the orders from standard input, then work. Ignores Ctrl-C, which the supervisor handles."""
+    """Read the orders from standard input, then work. Ignores Ctrl-C, which the supervisor handles. It is started with
+    the garbage collector off, and turns it on when the program is loaded.
+    """
     faulthandler.enable()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -154,6 +182,7 @@ def main() -> None:
         import uvloop  # noqa: PLC0415 - a few hundredths of a second that only executors need
 
         app = find_program(orders.reference)
+        gc.enable()
         uvloop.run(work(app, orders, control))
     except RetomaError as error:
         sys.stderr.write(f"{error.message}\n{error.next}\n")

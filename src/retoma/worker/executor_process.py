@@ -12,19 +12,21 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import orjson
 
 from retoma.model.job import AttemptEnding
-from retoma.store.jobs import Blame
+from retoma.store.jobs import BESIDE, Blame
 from retoma.store.workers import Pulse
+from retoma.system.process_memory import memory_of
 from retoma.system.settings import Settings
 from retoma.worker.executor_main import CANNOT_START, Orders
 from retoma.worker.status_board import Note, StatusBoard
 
 _STILL = 1.0  # seconds without a tick after which an event loop counts as stuck
+_PROGRAM = "import gc; gc.disable(); from retoma.worker.executor_main import main; main()"  # see system.garbage
 _MOST_UNSENT = 65_536  # bytes of orders that may wait for the executor to read, in addition to the pipe's own buffer
 
 
@@ -72,8 +74,9 @@ class Process:
         at_once: int,
         apart: bool,
         hint: int | None = None,
+        sheet: int | None = None,
     ) -> None:
-        """Raises OSError when the machine cannot start another process now."""
+        """*sheet* is the file on which it counts. Raises OSError when the machine cannot start another process now."""
         self.worker_id = worker_id
         self.board = StatusBoard.new(at_once)
         self.gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -99,10 +102,11 @@ class Process:
             apart=apart,
             hint=hint,
             board=self.board.file,
+            sheet=sheet,
             supervisor=os.getpid(),
         )
         try:
-            self._popen = self._start()
+            self._popen = self._start([self.board.file, *([] if sheet is None else [sheet])])
         except OSError:
             self.board.close()
             raise
@@ -119,11 +123,11 @@ class Process:
             self.close()
             raise OSError(str(error)) from error
 
-    def _start(self) -> subprocess.Popen[bytes]:
+    def _start(self, files: Sequence[int]) -> subprocess.Popen[bytes]:
         started = subprocess.Popen(
-            [sys.executable, "-c", "from retoma.worker.executor_main import main; main()"],
+            [sys.executable, "-c", _PROGRAM],
             stdin=subprocess.PIPE,
-            pass_fds=[self.board.file],
+            pass_fds=files,
             # Set before numpy loads: there are many executors, and each would start a thread per core.
             env={"OPENBLAS_NUM_THREADS": "1", **os.environ},
         )
@@ -245,7 +249,13 @@ class Process:
             retried=totals.retried + self._counted.retried,
             recovered=self._counted.recovered,
             busy=totals.busy,
+            memory=memory_of(self.pid),
+            doing=self._doing(),
         )
+
+    def _doing(self) -> str:
+        told = [{"job": note.job, "fence": note.fence, "step": note.step} for note in self.board.notes()]
+        return orjson.dumps(told).decode().replace("\\u0000", "")
 
     def believed(self) -> list[tuple[int, int, int]]:
         """The jobs that the executor itself says it runs: job, worker, fence."""
@@ -282,8 +292,8 @@ class Process:
     # — after its end —
 
     def death(self) -> Death:
-        """How the process ended. After a kill the jobs past their deadline are blamed; after a
-        crash, every started job.
+        """How the process ended. After a kill the jobs past their deadline are blamed; after a crash those whose code
+        was on the processor, and if there is none, every started job.
         """
         now = time.monotonic()
         if self._killed is not None:
@@ -298,9 +308,8 @@ class Process:
             return Death("could not start", "The executor could not start.", None, self._peak, cannot_start=True)
         number = -self._status if self._status < 0 else None
         how = f"signal {number} ({signal.strsignal(number)})" if number else f"exit code {self._status}"
-        blamed = [Blame(note.job, AttemptEnding.CRASHED, note.step, 0.0, now - note.began) for note in self._latest()]
         error = f"Its executor died: {how}, after using {self._peak or 0:.0f} MB at most."
-        return Death(how, error, number, self._peak, blamed)
+        return Death(how, error, number, self._peak, blamed_for_death(self._latest(), error, now))
 
     def _latest(self) -> list[Note]:
         """The notes on the board; when a job appears twice because it was lost and claimed again, the
@@ -326,6 +335,30 @@ class Process:
             if self._popen.stdin is not None:
                 self._popen.stdin.close()
         self.board.close()
+
+
+def blamed_for_death(notes: Sequence[Note], error: str, now: float) -> list[Blame]:
+    """The jobs that had begun when their executor died of itself, each with what it means for that job.
+
+    The job whose code was on the processor did it, as far as can be known, and runs alone from now on; the others are
+    given back without blame. If several were, in threads, each of them may have. If none was, the cause came from
+    outside, or from a thread that no mark follows: then it counts against every job.
+    """
+    running = [note for note in notes if note.running]
+    names = ", ".join(str(note.job) for note in running)
+    others = f", and so was that of {len(running) - 1} more" if len(running) > 1 else ""
+    nobody = f"{error} No job's code was running at that moment. It counts against each that had begun ({len(notes)})."
+    culprit = f"{error} This job's code was running at that moment{others}."
+    beside = f"{error} Job {names} was running at that moment. This job was beside it and is not blamed."
+    blamed = []
+    for note in notes:
+        blame = Blame(note.job, AttemptEnding.CRASHED, note.step, 0.0, now - note.began, error=nobody)
+        if note.running:
+            blame = replace(blame, alone=len(running) == 1, error=culprit)
+        elif running:
+            blame = replace(blame, ending=AttemptEnding.RELEASED, reason=BESIDE, error=beside)
+        blamed.append(blame)
+    return blamed
 
 
 def _order(job: int, fence: int, why: str) -> bytes:

@@ -12,12 +12,13 @@ from psycopg_pool import PoolClosed
 
 from retoma.errors import DatabaseUnreachable, LeaseLost, Unstorable
 from retoma.model.job import AttemptEnding, Claim, Ended, NewCheckpoint, Saved
+from retoma.model.result import StoredResult
 from retoma.postgres.batch_notify import BatchHints
 from retoma.postgres.database import Database, SyncDatabase, fetch, fetch_sync
 from retoma.postgres.faults import is_lost
 from retoma.postgres.group_commit import GroupCommit
 from retoma.run.steps import AsyncConnection, SyncConnection
-from retoma.store import checkpoints, jobs
+from retoma.store import batches, checkpoints, jobs
 from retoma.system.concurrency import finish_before_cancel
 from retoma.values.text import storable
 
@@ -115,6 +116,13 @@ class Journal:
         # Signals are counted on the job's row, so a signal that arrives after this read is noticed when
         # the wait is written.
         return (job[0], 0) if job else (None, claim.signals)
+
+    async def results(
+        self, claim: Claim, states: Sequence[str], steps: Sequence[str], *, after: int, limit: int
+    ) -> Sequence[StoredResult]:
+        assert claim.batch_id is not None
+        query = batches.results(claim.batch_id, states=states, after=after, limit=limit, steps=steps)
+        return await self._database.persist(query, doing="reading results")
 
     async def transact(
         self, checkpoint: Callable[[Any], NewCheckpoint], function: Callable[[AsyncConnection], Awaitable[Any]]

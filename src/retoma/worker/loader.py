@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from retoma.errors import AppNotFound, ConfigurationError
 from retoma.run.registry import Registry
+from retoma.system.garbage import loading
 
 _SHAPE = "Write it as module:attribute or path/to/file.py:attribute, for example myapp:app."
 
@@ -48,7 +49,8 @@ def _module(place: str, reference: str) -> Any:
     elif str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
     try:
-        return importlib.import_module(place)
+        with loading():
+            return importlib.import_module(place)
     except ModuleNotFoundError as error:
         if error.name and place.split(".")[0] == error.name.split(".")[0]:
             raise AppNotFound(f"There is no module {place!r} here ({Path.cwd()}).", next=_SHAPE) from None

@@ -24,6 +24,7 @@ from retoma.store.query import Command
 from retoma.system.settings import Settings
 from retoma.telemetry import emit
 from retoma.telemetry.events import ScheduleKept
+from retoma.worker.webhook_jobs import deliver
 
 QUEUE = validation.HOUSE_QUEUE
 _HOUR = 3600.0
@@ -107,12 +108,13 @@ async def _pieces(run: Run, name: str, piece: Any) -> int:
     return done
 
 
-MAINTENANCE_JOBS: tuple[Pipeline[Any, Any], ...] = (recover, clean_up, prune)
+MAINTENANCE_JOBS: tuple[Pipeline[Any, Any], ...] = (recover, clean_up, prune, deliver)
 
 _TIMES: tuple[tuple[Pipeline[None, Any], str], ...] = (
     (recover, "*/5 * * * *"),
     (clean_up, "0 4 * * *"),
     (prune, "23 * * * *"),
+    (deliver, "*/10 * * * *"),  # the watchdog queues it sooner, when a message is due
 )
 
 

@@ -12,6 +12,8 @@ from retoma.model.endings import Suspend
 from retoma.model.job import AttemptEnding, Claim, Ended
 from retoma.run.pipeline import Pipeline
 from retoma.run.steps import Memory, Steps
+from retoma.system.marks import Mark
+from retoma.telemetry.context import who
 from retoma.telemetry.events import AttemptEnded
 from retoma.worker.status_board import StatusBoard
 
@@ -48,6 +50,7 @@ class RunningJob:
         "handling",
         "hands",
         "leaving",
+        "mark",
         "pipeline",
         "place",
         "steps",
@@ -61,6 +64,7 @@ class RunningJob:
         self.claim = claim
         self.pipeline = pipeline
         self.place = place
+        self.mark = Mark(place + 1)
         self.deadline = time.monotonic() + claim.timeout_seconds
         self.why: str | None = None
         self.begun = self.leaving = False
@@ -116,6 +120,11 @@ class RunningJob:
                     each.cancel()
 
     @property
+    def seconds(self) -> float:
+        """How long the attempt has lasted."""
+        return self.claim.timeout_seconds + time.monotonic() - self.deadline
+
+    @property
     def again(self) -> float | None:
         """Seconds until the retry after a time-out; None when the retry policy allows none."""
         retry = self.pipeline.retry
@@ -124,8 +133,7 @@ class RunningJob:
     def ending(self) -> Ended:
         """The ending of a handler that was stopped."""
         claim = self.claim
-        seconds = claim.timeout_seconds + time.monotonic() - self.deadline
-        ended = Ended(claim, AttemptEnding(self.why or "released"), step=self.steps.last, seconds=seconds)
+        ended = Ended(claim, AttemptEnding(self.why or "released"), step=self.steps.last, seconds=self.seconds)
         if self.why == "timeout":
             ended.ending, ended.reason = AttemptEnding.FAILED, "timeout"
             ended.delay = self.again
@@ -135,17 +143,6 @@ class RunningJob:
         elif self.why == "cancelled":
             ended.reason = "person"
         return ended
-
-
-def who(worker_id: int, claim: Claim) -> dict[str, Any]:
-    """The fields that identify the job in an event."""
-    return {
-        "worker": worker_id,
-        "job": claim.id,
-        "pipeline": claim.pipeline,
-        "attempt": claim.attempt,
-        "correlation": claim.correlation_id,
-    }
 
 
 def told_of(worker_id: int, ended: Ended, state: str) -> AttemptEnded:

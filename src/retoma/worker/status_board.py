@@ -1,8 +1,9 @@
 """Shared memory between a supervisor and one executor.
 
 Before the executor does something, it notes the job, the step and the deadline here. The supervisor reads the notes
-when a deadline passes or when the executor has died, so it knows which job to blame. A note costs no system call. In
-the other direction, the supervisor notes its last successful heartbeat, so an executor that is cut off knows it.
+when a deadline passes or when the executor has died, so it knows which job to blame: behind the notes are the marks
+(``retoma.system.marks``), which say whose code is on the processor. A note costs no system call. In the other
+direction, the supervisor notes its last successful heartbeat, so an executor that is cut off knows it.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ import struct
 import tempfile
 from dataclasses import dataclass
 
+from retoma.system.marks import LOOP
+
 _FLOAT = struct.Struct("<d")  # the heartbeat time, first in the header
 _TOTALS = struct.Struct("<7qdd")  # ready, claimed, completed, failed, retried, draining, settled; busy, ticked
 _NOTE = struct.Struct("<qqddH78sd")  # job, fence, began, deadline, length of the step's name, name, again
@@ -20,6 +23,7 @@ _NEVER = -1.0
 _SIZE = 128
 _NAME = 78
 _TIMES = struct.Struct("<dH78s")
+_MARK = struct.Struct("<H")
 assert max(_NOTE.size, _FLOAT.size + _TOTALS.size) <= _SIZE
 
 
@@ -34,6 +38,8 @@ class Note:
     step: str | None
     again: float | None = 0.0
     """Seconds until the retry after a time-out; None when there is none."""
+    running: bool = False
+    """Whether the job's code is on the processor: in the event loop's thread, or in a thread of a pool."""
 
 
 @dataclass(slots=True)
@@ -54,22 +60,26 @@ class Totals:
 
 
 class StatusBoard:
-    """A header, and one fixed place for each handler that may run at once."""
+    """A header, one fixed place for each handler that may run at once, and one mark for each thread."""
 
     def __init__(self, file: int, places: int) -> None:
         self.file = file
         self.places = places
-        self._memory = mmap.mmap(file, _SIZE * (places + 1))
+        self._memory = mmap.mmap(file, _size(places))
+        self._views = [whole := memoryview(self._memory), part := whole[_SIZE * (places + 1) :], part.cast("H")]
+        self.marks = self._views[-1]
 
     @classmethod
     def new(cls, places: int) -> StatusBoard:
         """A board on an unnamed file; the executor inherits its descriptor."""
         with tempfile.TemporaryFile() as unnamed:
             file = os.dup(unnamed.fileno())
-        os.ftruncate(file, _SIZE * (places + 1))
+        os.ftruncate(file, _size(places))
         return cls(file, places)
 
     def close(self) -> None:
+        for view in reversed(self._views):
+            view.release()
         self._memory.close()
         os.close(self.file)
 
@@ -121,10 +131,20 @@ class StatusBoard:
 
     def notes(self) -> list[Note]:
         """What the executor is doing now, or was doing when it died."""
-        found = []
+        found, running = [], {number for number in self.marks if number}
         for place in range(1, self.places + 1):
             job, fence, began, deadline, length, name, again = _NOTE.unpack_from(self._memory, _SIZE * place)
             if job:
                 step = name[:length].decode(errors="replace") if length else None
-                found.append(Note(job, fence, began, deadline, step, None if again == _NEVER else again))
+                wait = None if again == _NEVER else again
+                found.append(Note(job, fence, began, deadline, step, wait, place in running))
         return found
+
+
+def step_threads(places: int) -> int:
+    """How many threads an executor of so many places has for blocking steps."""
+    return max(32, 4 * places)
+
+
+def _size(places: int) -> int:
+    return _SIZE * (places + 1) + _MARK.size * (LOOP + 1 + places + step_threads(places))

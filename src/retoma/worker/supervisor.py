@@ -12,8 +12,8 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from importlib.metadata import version
 from typing import Protocol, TypeVar
 
@@ -26,6 +26,7 @@ from retoma.postgres.connections import run_on
 from retoma.postgres.database import Database
 from retoma.postgres.dedicated import Line
 from retoma.postgres.faults import UNAVAILABLE, retrying
+from retoma.postgres.migrate import HEAD
 from retoma.run.registry import Registry
 from retoma.store import jobs, workers
 from retoma.store.migrations import LOCK_SECONDS
@@ -40,7 +41,12 @@ from retoma.telemetry.events import (
     ExecutorStarted,
     ExecutorStopped,
     ExecutorUnstarted,
+    WorkerDraining,
 )
+from retoma.telemetry.metrics import measure
+from retoma.telemetry.sheet import Figure, Sheet, added
+from retoma.telemetry.spans import follow
+from retoma.telemetry.tracing import configure, home_of
 from retoma.worker.executor_process import Counted, Process
 from retoma.worker.loader import reference_to
 from retoma.worker.maintenance_jobs import QUEUE, schedule_all
@@ -50,6 +56,7 @@ T = TypeVar("T")
 
 _LOOK = 0.25
 _LONGEST_PAUSE = 30.0
+_SUSPECTED, _LONGEST_SUSPECTED = 0.5, 15.0  # seconds between looks for a suspect of our own, and for how long
 _LONGEST_BEAT = 5.0  # seconds for a heartbeat statement, at most
 _SHORTEST_BEAT = LOCK_SECONDS + 0.5  # longer than a schema upgrade holds its lock
 _IDLE = 5.0  # seconds after which an unused connection of the watchdog is closed
@@ -95,11 +102,16 @@ class Worker:
         self._children: dict[int, Process] = {}
         self._stopping = 0
         self._asked = asyncio.Event()
+        self._suspected = asyncio.Event()
+        self._suspected_until = 0.0
         self._no_longer_than = math.inf
         self._hint = None if settings.pooler == "transaction" else secrets.randbits(62)
         self._remade = asyncio.Event()
         self._untold = Counted()
         self._said_stopping: set[int] = set()
+        self.metrics_port = settings.metrics_port
+        """Where scrapes are answered while it runs; None for nowhere."""
+        self._sheets: list[Sheet] = []
 
     async def run(self) -> None:
         """Work until stopped. The first SIGTERM or Ctrl-C drains; a second one releases everything now."""
@@ -115,17 +127,53 @@ class Worker:
         short = settings.model_copy(update={"statement_seconds": min(settings.statement_seconds, within)})
         self._heart = Line(url, short, within=within + 1, hint=self._hint, made=self._remade.set)
         self._rounds = Database(url, settings, least=0, most=4, idle=_IDLE)
+        send_spans = configure(label=self._label)
+        unfollow = follow(home_of(url))
         restore = hear(lambda: self.stop(now=self._stopping >= 1))
         try:
             await self._heart.ready()
             await self._rounds.open()
             await self._plant()
-            await self._supervise()
+            with self._measured():
+                await self._supervise()
         finally:
             await self._rounds.close()
             await self._heart.close()
             await self._app.close()
+            unfollow()
+            await asyncio.to_thread(send_spans)
             restore(ending=self._stopping > 0)
+
+    @property
+    def sheets(self) -> list[Sheet]:
+        """What is counted: a sheet of the supervisor itself, and one for each place of an executor. Whoever reads them
+        makes the worker count.
+        """
+        if not self._sheets:
+            self._sheets = [Sheet() for _ in range(self._processes + 2)]
+        return self._sheets
+
+    @contextmanager
+    def _measured(self) -> Iterator[None]:
+        """Count meanwhile, when somebody wants to know, and answer scrapes."""
+        if self.metrics_port is None and not self._sheets:
+            yield
+            return
+        from retoma.telemetry.exposition import serve  # noqa: PLC0415 - a server that only those need who are scraped
+
+        with ExitStack() as stack:
+            stack.callback(measure(self.sheets[0]))
+            if self.metrics_port is not None:
+                server, thread = serve(self._settings.metrics_host, self.metrics_port, self._figures)
+                stack.callback(thread.join)
+                stack.callback(server.server_close)
+                stack.callback(server.shutdown)
+            yield
+
+    def _figures(self) -> list[Figure]:
+        from retoma.telemetry.exposition import build  # noqa: PLC0415
+
+        return [*added(self.sheets), build(HEAD)]
 
     async def _plant(self) -> None:
         """Create the schedules that this program declares. Waits while the server cannot write."""
@@ -145,6 +193,7 @@ class Worker:
         for child in self._children.values():
             child.tell({"stop": now})
         self._asked.set()
+        self._suspected.set()
 
     async def metrics(self) -> Metrics:
         """The seven counters of this worker, up to this moment."""
@@ -172,14 +221,14 @@ class Worker:
                 *([watch_over("auto")] if self._settings.sandbox == "auto" else []),
             )
         ]
-        places = [asyncio.create_task(self._keep_one()) for _ in range(self._processes)]
+        places = [asyncio.create_task(self._keep_one(place)) for place in range(self._processes)]
         places.append(asyncio.create_task(self._keep_apart()))
         try:
             await asyncio.gather(*places)
         finally:
             await cancel_and_wait(*loops, *places)
 
-    async def _keep_one(self) -> None:
+    async def _keep_one(self, place: int) -> None:
         """Keep one executor running. The pause before a restart grows while executors die soon after their start and
         have completed no job: one that has completed some is replaced at once, because a single job killed it, and
         that job is quarantined.
@@ -187,31 +236,37 @@ class Worker:
         pause = 0.0
         while not self._stopping:
             began = time.monotonic()
-            useful = await self._one_life()
+            useful = await self._one_life(place)
             long = time.monotonic() - began > _LONGEST_PAUSE
             pause = 0.0 if useful or long else min(_LONGEST_PAUSE, 2 * pause + 0.1)
             if pause > 0.1:  # noqa: PLR2004 - the first restart has no pause
                 await self._rest(pause)
 
     async def _keep_apart(self) -> None:
-        """Run an executor for jobs that must run alone, as long as there are such jobs, so that no other
-        job waits behind them.
+        """Run an executor for jobs that must run alone, as long as there are such jobs, so that no other job waits
+        behind them. Those of other workers are found with a sweep, those of this one at once.
         """
         look = jobs.suspects(self._queues, self._pipelines)
         while not self._stopping:
             if await self._persist("looking for suspects", look, on=self._heart, until=lambda: self._stopping > 0):
-                await self._one_life(apart=True)
-            await self._rest(self._settings.sweep_seconds)
+                await self._one_life(self._processes, apart=True)
+            # One of this worker's own may have to wait until those before it in its line are claimed.
+            known = time.monotonic() < self._suspected_until
+            await self._rest(
+                min(_SUSPECTED, self._settings.sweep_seconds) if known else self._settings.sweep_seconds,
+                self._suspected,
+            )
+            self._suspected.clear()
 
-    async def _rest(self, seconds: float) -> None:
-        try:
+    async def _rest(self, seconds: float, until: asyncio.Event | None = None) -> None:
+        with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                await self._asked.wait()
-        except TimeoutError:
-            pass
+                await (until or self._asked).wait()
 
-    async def _one_life(self, *, apart: bool = False) -> bool:
-        """Start an executor and look after it until it is gone; whether it has completed a job."""
+    async def _one_life(self, place: int, *, apart: bool = False) -> bool:
+        """Start an executor and look after it until it is gone; whether it has completed a job. It counts on the sheet
+        of its *place*, as the one before it did.
+        """
         at_once = 1 if apart else self._at_once
         hello = workers.hello(
             label=self._label,
@@ -238,6 +293,7 @@ class Worker:
                 at_once=at_once,
                 apart=apart,
                 hint=self._hint,
+                sheet=self._sheets[place + 1].file if self._sheets else None,
             )
         except OSError as error:  # out of processes, memory or disk space: this may pass
             emit(ExecutorUnstarted(worker=worker_id, error=str(error)))
@@ -252,6 +308,8 @@ class Worker:
         try:
             await self._beat_for(child)
             await child.gone
+            if self._sheets:
+                self._sheets[place + 1].clear_gauges()
             return child.board.totals().completed > 0
         except asyncio.CancelledError:
             child.kill("the supervisor stopped")
@@ -299,6 +357,10 @@ class Worker:
                 )
             )
         tell_recovered(given_back)
+        if any(each.state == "queued" and each.ending == AttemptEnding.CRASHED for each in given_back):
+            # One of them may have to run alone: look now, and not with the next sweep.
+            self._suspected_until = time.monotonic() + _LONGEST_SUSPECTED
+            self._suspected.set()
         self._untold.failed += sum(each.state == "failed" for each in given_back)
         self._untold.retried += sum(
             each.state == "queued" and each.ending != AttemptEnding.RELEASED for each in given_back
@@ -330,6 +392,8 @@ class Worker:
         self._untold = Counted()
         pulses = [child.pulse() for child in children]
         alive = set(await self._heart.all(workers.heartbeat(pulses)))
+        if self._sheets:
+            self._sheets[0].set(("retoma_worker_last_heartbeat_timestamp_seconds",), time.time())
         for child in children:
             if child.worker_id not in self._children:
                 continue  # it died during the heartbeat, and its board is closed
@@ -344,6 +408,9 @@ class Worker:
                 child.call_off(
                     [(each.id, each.fence, each.why) for each in called if each.worker_id == child.worker_id]
                 )
+        if not self._stopping and (asked := await self._heart.all(workers.asked_to_drain(list(alive)))):
+            emit(WorkerDraining(worker=min(asked), label=self._label))
+            self.stop()
 
     async def _say_stopping(self) -> None:
         if not self._stopping:
@@ -353,6 +420,12 @@ class Worker:
             await self._heart.all(workers.stopping(untold))
             self._said_stopping.update(untold)
 
+    def _count_places(self) -> None:
+        busy = sum(len(child.board.notes()) for child in self._children.values())
+        every = sum(child.board.places for child in self._children.values())
+        self._sheets[0].set(("retoma_worker_slots", "busy"), busy)
+        self._sheets[0].set(("retoma_worker_slots", "free"), every - busy)
+
     def _count_recovered(self, jobs: int) -> None:
         self._untold.recovered += jobs
 
@@ -361,6 +434,8 @@ class Worker:
         executor killed; the other jobs of that executor are released without blame.
         """
         now = time.monotonic()
+        if self._sheets:
+            self._count_places()
         for child in list(self._children.values()):
             child.flush()
             late = child.overdue(now, grace=self._settings.grace_seconds)

@@ -6,26 +6,30 @@ import asyncio
 import os
 import random
 import socket
+import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Protocol, TypeVar
 
 from retoma.commands import idle_lanes, maintenance, operation_runner
 from retoma.commands import schedules as schedule_commands
+from retoma.commands import webhooks as webhook_rules
 from retoma.postgres.connections import run_on
 from retoma.postgres.database import Database
 from retoma.postgres.faults import UNAVAILABLE, Outages, jitter
-from retoma.store import batches, calls, duties, jobs, limits, queues, workers
+from retoma.store import batches, calls, duties, jobs, limits, queues, webhooks, workers
 from retoma.store.duties import Due
 from retoma.store.query import Command, Query
 from retoma.system.concurrency import cancel_and_wait
 from retoma.system.process_identity import has_ended, is_near
 from retoma.telemetry import emit
 from retoma.telemetry.events import (
+    DutyDone,
     JobsExpired,
     ScheduleFired,
     WorkerGone,
 )
+from retoma.worker import alerting
 
 T = TypeVar("T")
 
@@ -33,6 +37,7 @@ _LOOK_SECONDS = 1.0
 _LOOKS_A_SECOND = 5  # checks by the whole fleet: the larger the fleet, the less often each worker checks
 _LONGEST_LOOK = 10.0  # seconds between two checks, at most
 _MEND_SECONDS = 60.0
+_WEBHOOK_SECONDS = 2.0
 _SOON = 0.1
 _PAGES = 20  # pages of lanes that one round searches for idle lanes
 _AT_A_TIME = 20  # workers whose jobs one statement recovers
@@ -66,6 +71,9 @@ class Watchdog:
             "look_after": self.look_after,
             "mend": self.mend,
             "rest_lanes": self.rest_lanes,
+            "webhooks": self.hurry_webhooks,
+            "judge_alerts": self.judge_alerts,
+            "send_alerts": self.send_alerts,
         }
         self._under_way: dict[str, asyncio.Task[None]] = {}
         self._failed_at: dict[str, float] = {}
@@ -87,7 +95,12 @@ class Watchdog:
             "look_after": settings.watchdog_seconds,
             "mend": _MEND_SECONDS,
             "rest_lanes": settings.sweep_seconds,
+            "webhooks": min(_WEBHOOK_SECONDS, settings.sweep_seconds),
+            "judge_alerts": settings.watchdog_seconds,
+            "send_alerts": settings.sweep_seconds,
         }
+        if not alerting.channels_of(settings):  # then another process sends, if any has a channel
+            rounds = {name: each for name, each in rounds.items() if name != "send_alerts"}
         usual = min(_LOOK_SECONDS, sweep_seconds, settings.lease_seconds / 8)
 
         async def look() -> float:
@@ -123,9 +136,12 @@ class Watchdog:
             doing.add_done_callback(lambda _: self._under_way.pop(name))
 
     async def _do(self, name: str, duty: Callable[[], Awaitable[None]]) -> None:
+        began = time.monotonic()
         try:
             await duty()
+            emit(DutyDone(duty=name, done=True, duration_ms=(time.monotonic() - began) * 1000))
         except Exception as error:  # noqa: BLE001 - the next round may succeed, here or on another worker
+            emit(DutyDone(duty=name, done=False, duration_ms=(time.monotonic() - began) * 1000))
             if isinstance(error, UNAVAILABLE):
                 self._database().outages.tell(name, error)
             else:
@@ -197,6 +213,22 @@ class Watchdog:
             after, pages = await self._in_one(idle_lanes.rest(after)), pages + 1
         for look, place in self._pages.items():
             self._pages[look] = await self._in_one(look(place))
+
+    async def hurry_webhooks(self) -> None:
+        """Write the messages about lost workers, and queue the job that delivers webhooks, when one is due."""
+        # On the line: where nobody is told anything, this round must not keep one more connection of each worker open.
+        if not (await (self._line or self._database()).all(webhooks.anybody()))[0]:
+            return
+        await self._database().all(webhooks.lost())
+        await self._database().all(webhooks.hurry(webhook_rules.SCHEDULE))
+
+    async def judge_alerts(self) -> None:
+        """Look for what a person should know, and open or resolve incidents."""
+        await alerting.judge(self._database())
+
+    async def send_alerts(self) -> None:
+        """Send the incidents that were not sent yet through the channels of this process."""
+        await alerting.send(self._database())
 
     async def _in_one(self, command: Command[int]) -> int:
         async with self._database().transaction() as connection:

@@ -1,0 +1,234 @@
+"""Traces by OpenTelemetry. Without its SDK nothing is traced, and nothing is paid for that beyond one look.
+
+The ids of an attempt's span follow from the job and its fence: the next attempt can link to the one before although
+that one was killed before it could write anything down, and whoever recovers the job can close its span.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import threading
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from importlib.metadata import version
+from importlib.util import find_spec
+from typing import Any, Self
+
+from opentelemetry import trace
+from opentelemetry.context import Context
+from opentelemetry.trace import Link, NonRecordingSpan, Span, SpanContext, SpanKind, TraceFlags, Tracer
+
+from retoma.errors import ConfigurationError
+
+SYSTEM = "retoma"
+_TRACEPARENT = re.compile(r"00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})")
+_EXPORTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+_FLUSH_MILLISECONDS = 5000
+
+
+def live() -> bool:
+    """Whether an SDK records spans in this process."""
+    return not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)
+
+
+def traceparent_of(context: SpanContext) -> str | None:
+    """*context* in the words of the W3C; None when it names no span."""
+    if not context.is_valid:
+        return None
+    return f"00-{context.trace_id:032x}-{context.span_id:016x}-{context.trace_flags & 0xFF:02x}"
+
+
+def context_in(traceparent: str | None) -> SpanContext | None:
+    """The span that *traceparent* names; None when it names none."""
+    found = _TRACEPARENT.fullmatch(traceparent or "")
+    if found is None:
+        return None
+    named = SpanContext(int(found[1], 16), int(found[2], 16), is_remote=True, trace_flags=TraceFlags(int(found[3], 16)))
+    return named if named.is_valid else None
+
+
+def parent_in(traceparent: str | None) -> Context | None:
+    """A context in which the span that *traceparent* names is the parent of what follows."""
+    named = context_in(traceparent)
+    return None if named is None else trace.set_span_in_context(NonRecordingSpan(named))
+
+
+class Sending:
+    """The span of an enqueue, one for however many jobs. *traceparent* is what the jobs carry: this span, or without an
+    SDK the span that the caller is in.
+    """
+
+    __slots__ = ("_span", "traceparent")
+
+    def __init__(
+        self,
+        queue: str,
+        *,
+        pipeline: str | None = None,
+        many: bool = False,
+        after: str | None = None,
+        verb: str = "send",
+    ) -> None:
+        """*after* is a span to link to: a resume comes after the run that stalled."""
+        if not live():
+            self._span = None
+            self.traceparent = traceparent_of(trace.get_current_span().get_span_context())
+            return
+        before = context_in(after)
+        told = {
+            "messaging.system": SYSTEM,
+            "messaging.operation.name": verb,
+            "messaging.destination.name": queue,
+            "retoma.pipeline": pipeline,
+        }
+        self._span = _tracer(trace.get_tracer_provider()).start_span(
+            f"{verb} {queue}",
+            kind=SpanKind.CLIENT if many else SpanKind.PRODUCER,
+            attributes={name: value for name, value in told.items() if value is not None},
+            links=[Link(before, {"retoma.link": "stalled"})] if before else (),
+        )
+        self.traceparent = traceparent_of(self._span.get_span_context())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
+        if self._span is not None:
+            if error is not None and not isinstance(error, GeneratorExit):
+                self._span.set_status(trace.StatusCode.ERROR, type(error).__name__)
+            self._span.end()
+
+    def says(self, jobs: int | None = None, **ids: int) -> None:
+        """Say how many jobs there were, and which thing it is about: *ids* as in ``job=7``."""
+        if self._span is not None:
+            if jobs is not None:
+                self._span.set_attribute("messaging.batch.message_count", jobs)
+            for name, id in ids.items():
+                self._span.set_attribute(f"retoma.{name}.id", id)
+
+
+# — ids —
+
+
+class _Ids:
+    """An id generator that gives out the ids it was told, and those of the SDK otherwise."""
+
+    def __init__(self, usual: Any) -> None:
+        self._usual = usual
+        self.told = threading.local()
+
+    def generate_trace_id(self) -> int:
+        ids = getattr(self.told, "ids", None)
+        return int(ids[0] if ids else self._usual.generate_trace_id())
+
+    def generate_span_id(self) -> int:
+        ids = getattr(self.told, "ids", None)
+        return int(ids[1] if ids else self._usual.generate_span_id())
+
+    def is_trace_id_random(self) -> bool:
+        usual: Callable[[], bool] = getattr(self._usual, "is_trace_id_random", lambda: False)
+        return getattr(self.told, "ids", None) is None and usual()
+
+
+@lru_cache(maxsize=1)
+def _tracer(provider: trace.TracerProvider) -> Tracer:
+    """The tracer of the engine. The provider is set once in the life of a process."""
+    return provider.get_tracer("retoma", version("retoma"))
+
+
+def attempt_context(job: int, fence: int, traceparent: str | None, home: str = "") -> SpanContext:
+    """The span of one attempt. Jobs of two installations have the same numbers, so what the job was sent with is part
+    of its ids, or, when it was sent without a trace, the *home* of its database.
+    """
+    told = f"{traceparent or home}:{job}:{fence}".encode()
+    digest = hashlib.blake2b(told, digest_size=24, person=b"retoma.attempt").digest()
+    trace_id, span_id = int.from_bytes(digest[:16]) or 1, int.from_bytes(digest[16:]) or 1
+    return SpanContext(trace_id, span_id, is_remote=True, trace_flags=TraceFlags(TraceFlags.SAMPLED))
+
+
+class Spans:
+    """Starts spans of which the ids are given."""
+
+    def __init__(self) -> None:
+        self.tracer = trace.get_tracer("retoma", version("retoma"))
+        usual = getattr(self.tracer, "id_generator", None)
+        self._ids = None if usual is None else _Ids(usual)
+        if self._ids is not None:
+            self.tracer.id_generator = self._ids  # type: ignore[attr-defined]
+
+    def samples(self, trace_id: int, name: str) -> bool:
+        """Whether the SDK records a trace of that id: asked first, because most attempts of a busy queue are not."""
+        sampler = getattr(self.tracer, "sampler", None)
+        if sampler is None:
+            return True
+        return bool(sampler.should_sample(Context(), trace_id, name, SpanKind.CONSUMER).decision.is_sampled())
+
+    def start(self, name: str, ids: SpanContext | None = None, **options: Any) -> Span:
+        """A span; with *ids* it is the root of a trace and has them."""
+        if ids is None or self._ids is None:
+            return self.tracer.start_span(name, **options)
+        self._ids.told.ids = (ids.trace_id, ids.span_id)
+        try:
+            return self.tracer.start_span(name, context=Context(), **options)
+        finally:
+            self._ids.told.ids = None
+
+
+# — setting up —
+
+
+def wanted(environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether the environment asks for traces, in the words of OpenTelemetry."""
+    if environment.get("OTEL_SDK_DISABLED", "").lower() == "true" or environment.get("OTEL_TRACES_EXPORTER") == "none":
+        return False
+    return environment.get("OTEL_TRACES_EXPORTER") == "otlp" or any(environment.get(name) for name in _EXPORTS)
+
+
+def configure(*, label: str | None = None) -> Callable[[], None]:
+    """Send spans as OTEL_* says, unless the program has set up an SDK itself. The returned function sends what is left
+    at the end.
+    """
+    if not live() and wanted():
+        if find_spec("opentelemetry.sdk") is None or find_spec("opentelemetry.exporter") is None:
+            raise ConfigurationError(
+                "OTEL_* asks for traces, and the SDK of OpenTelemetry is not installed.",
+                next="pip install 'retoma[otel]', or OTEL_SDK_DISABLED=true.",
+            )
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415
+        from opentelemetry.sdk.resources import Resource  # noqa: PLC0415
+        from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415
+
+        named = {} if "OTEL_SERVICE_NAME" in os.environ else {"service.name": SYSTEM}
+        labelled = {"service.instance.id": f"{label}:{os.getpid()}"} if label else {}
+        resource = Resource.create({**named, "service.version": version("retoma"), **labelled})
+        provider = TracerProvider(resource=resource)
+        provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+        trace.set_tracer_provider(provider)
+    return _flush
+
+
+def _flush() -> None:
+    provider = trace.get_tracer_provider()
+    flush = getattr(provider, "force_flush", None)
+    if flush is not None:
+        flush(_FLUSH_MILLISECONDS)
+
+
+def home_of(url: str) -> str:
+    """What distinguishes one database from another, without its password."""
+    found = re.search(r"(?:@|//)([^@/]*/[^?]*)", url)
+    return found[1] if found else ""
+
+
+def links_of(claim_traceparent: str | None, job: int, fence: int, home: str) -> list[Link]:
+    """The spans before an attempt: where the job was sent, and the attempt before it."""
+    links = []
+    if (sent := context_in(claim_traceparent)) is not None:
+        links.append(Link(sent, {"retoma.link": "enqueued"}))
+    if fence > 1:
+        before = attempt_context(job, fence - 1, claim_traceparent, home)
+        links.append(Link(before, {"retoma.link": "attempt before"}))
+    return links
