@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from retoma.app.doctor.findings import Finding, amber, green
 from retoma.app.retoma import Retoma
-from retoma.cli.doctor import Finding, amber, green
-from retoma.cli.language import Phrase
 from retoma.pipelines import vectors
+from retoma.values.phrase import Phrase
 
 
 async def check(app: Retoma) -> list[Finding]:

@@ -259,6 +259,8 @@ class Verdict:
     """Verbatim from the text."""
     justification: str
     scores: Mapping[str, float] = field(default_factory=dict)
+    vector: Sequence[float] | None = field(default=None, repr=False)
+    """Where the text lies, for a classifier that is ``Placing``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -340,6 +342,19 @@ class Classifier(Protocol):
 
     async def classify(self, texts: Sequence[str], labels: Sequence[Label], *, timeout: float) -> Sequence[Verdict]:
         """One verdict per text."""
+        ...
+
+
+@runtime_checkable
+class Placing(Protocol):
+    """A classifier that also says where texts lie: its verdicts have vectors, and those of a batch can be judged by
+    each other. Vectors of different *spaces* do not mix.
+    """
+
+    space: str
+
+    async def place(self, texts: Sequence[str], *, timeout: float) -> Sequence[Sequence[float]]:
+        """One vector per text."""
         ...
 
 

@@ -16,6 +16,7 @@ BOOKS = Extension(
     tags={"books": "Books, summed up chapter by chapter under the contract of safe resume."},
     audited={"books": "book", "summarize": "book", "progress": "book", "result": "book"},
     standing="retoma.pipelines.books.standing:KINDS",
+    reviews="retoma.pipelines.books.desk:REVIEWS",
     commands={
         "books": Offered(
             command="retoma.pipelines.books.cli:books",

@@ -210,7 +210,8 @@ def remove(id: UUID, reference: str | None, *, yes: bool) -> None:
 
     if not yes and not sys.stdin.isatty():
         raise ConfigurationError(
-            "A document that is removed is gone for good. Nobody is here to ask.", next="the same with --yes."
+            "A document that is removed is gone for good. Standard input is not a terminal, so nobody can confirm.",
+            next="the same with --yes.",
         )
     if not yes and not output.agreed("Remove document {id} for good?", id=id):
         raise click.Abort

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 from uuid import UUID
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
@@ -15,6 +15,8 @@ from retoma.pipelines.documents.http_file import FILE, SHOWN, file_answer
 from retoma.pipelines.documents.library import Documents
 from retoma.pipelines.files.ingest import LARGEST
 from retoma.pipelines.files.refusals import REFUSED
+from retoma.providers import Field
+from retoma.providers.local import papers
 from retoma.web.api.jobs import CONTENT
 from retoma.web.api.schemas import requests
 from retoma.web.http import etags
@@ -226,7 +228,7 @@ async def _whole(document: model.Document, library: Documents, visit: Here) -> s
     content = visit.may(CONTENT)
     made: dict[str, Any] = {"steps": await _steps(document, visit)}
     if content:
-        made["fields"] = [shapes.DocumentField.of(each) for each in await library.fields(id)]
+        made["fields"] = [_field(each) for each in await library.fields(id)]
         made["tables"] = [
             shapes.DocumentTable(rows=_texts(each.rows), page=each.page) for each in await library.tables(id)
         ]
@@ -277,6 +279,18 @@ async def _chunks(
     found = await library.chunks(id, after=after, limit=limit + 1)
     page = found[:limit]
     return [_chunk(each) for each in page], cursor_of(page[-1].place + 1) if len(found) > limit else None
+
+
+def _field(field: Field) -> shapes.DocumentField:
+    exact = papers.value_of(field.value, field.name)
+    return shapes.DocumentField(
+        name=field.name,
+        value=field.value,
+        confidence=field.confidence,
+        page=field.page,
+        kind=cast(Any, exact.kind) if exact else None,
+        exact=exact.exact if exact else None,
+    )
 
 
 def _texts(rows: Any) -> list[list[str]]:

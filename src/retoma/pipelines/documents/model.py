@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 from retoma.model.ids import JobId
 from retoma.pipelines.files.ingest import File
 
-KINDS = ("pdf", "docx", "xlsx", "pptx", "html", "csv", "txt", "png", "jpg", "tiff")
+KINDS = ("pdf", "docx", "xlsx", "pptx", "odt", "rtf", "eml", "html", "csv", "txt", "png", "jpg", "tiff")
 """What may be sent, by content."""
 
 STATUSES = ("PENDING", "PROCESSING", "COMPLETED", "FAILED")

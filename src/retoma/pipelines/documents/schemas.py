@@ -137,12 +137,16 @@ class Documents(Schema):
 
 
 class DocumentField(Schema):
-    """Something a document says under a name, and how sure that is, from 0 to 1."""
+    """Something a document says under a name, and how sure that is, from 0 to 1. *kind* and *exact* are there when the
+    value is one that can be verified.
+    """
 
     name: str
     value: str
     confidence: float
     page: int | None
+    kind: Literal["cnpj", "cpf", "process", "access_key", "cep", "plate", "date", "money"] | None = None
+    exact: str | None = None
 
 
 class DocumentTable(Schema):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any
 
 from retoma.app.fetch import fetch
@@ -10,44 +10,47 @@ from retoma.app.retoma import Retoma
 from retoma.errors import ConfigurationError
 from retoma.pipelines.documents import search_queries
 from retoma.pipelines.documents.model import Found
-from retoma.pipelines.documents.search_queries import NOWHERE, Packed, Place
-from retoma.pipelines.vectors import INDEXED, Extension, fused, look_further, nearest, pgvector
+from retoma.pipelines.documents.search_queries import NOWHERE, Packed, Place, Scored
+from retoma.pipelines.vectors import INDEXED, Extension, blended, look_further, nearest, pgvector
 from retoma.providers import Embedder, ProviderError
 
-_LEAST = 30  # candidates of each ranking, so that one found by both can rise
+_LEAST = 30  # candidates of each kind, so that one found by both can rise
 _AT_ONCE = 2_000  # vectors that are compared here at a time
 _SECONDS = 20.0
 
 
 async def search(app: Retoma, text: str, *, limit: int) -> list[Found]:
-    """The *limit* best pieces: two rankings, by meaning and by words, made one by reciprocal ranks."""
+    """The *limit* best pieces, by their words and by their meaning."""
     text = " ".join(text.replace("\0", " ").split())
     if limit < 1:
         raise ConfigurationError(f"A search finds at least 1 piece, not {limit}.", next="Leave limit out for 10.")
     if not text:
         return []
     candidates = max(limit * 3, _LEAST)
-    by_words = await app.fetch(search_queries.by_words(text, limit=candidates))
-    by_meaning = await _by_meaning(app, text, candidates)
-    best = fused(by_meaning, by_words)[:limit]
+    by_words = _scores(await app.fetch(search_queries.by_words(text, limit=candidates)))
+    by_meaning = _scores(await _by_meaning(app, text, candidates))
+    best = blended(by_words, by_meaning)[:limit]
     told = {
         Place(*each[:2]): each for each in await app.fetch(search_queries.shown(text, [place for place, _ in best]))
     }
-    meant, said = set(by_meaning), set(by_words)
     return [
-        Found(*told[place], score=score, how=_how(place, meant, said))
+        Found(*told[place], score=score, how=_how(place, by_meaning, by_words))
         for place, score in best
         if place in told  # one may have been removed meanwhile
     ]
 
 
-def _how(place: Place, meant: set[Place], said: set[Place]) -> str:
+def _scores(found: Sequence[Scored]) -> dict[Place, float]:
+    return {Place(each.document_id, each.place): each.score for each in found}
+
+
+def _how(place: Place, meant: Container[Place], said: Container[Place]) -> str:
     if place in meant and place in said:
         return "both"
     return "meaning" if place in meant else "words"
 
 
-async def _by_meaning(app: Retoma, text: str, limit: int) -> list[Place]:
+async def _by_meaning(app: Retoma, text: str, limit: int) -> list[Scored]:
     """The chunks nearest in meaning; none when nobody can say what *text* means."""
     embedder: Embedder = app.provider(Embedder)
     try:
@@ -61,7 +64,7 @@ async def _by_meaning(app: Retoma, text: str, limit: int) -> list[Place]:
 
 async def by_index(
     app: Retoma, vector: Sequence[float], embedder: Embedder, limit: int, extension: Extension
-) -> list[Place]:
+) -> list[Scored]:
     """The nearest chunks, by the database's own index."""
     ask = search_queries.near if embedder.dimensions == INDEXED[0] else search_queries.near_wide
     async with app.transaction() as connection:
@@ -71,7 +74,7 @@ async def by_index(
         return await fetch(connection, query)
 
 
-async def one_by_one(app: Retoma, vector: Sequence[float], embedder: Embedder, limit: int) -> list[Place]:
+async def one_by_one(app: Retoma, vector: Sequence[float], embedder: Embedder, limit: int) -> list[Scored]:
     """The nearest chunks, each compared here; as many at a time as memory should hold."""
     best: list[tuple[Place, float]] = []
     after = NOWHERE
@@ -87,7 +90,7 @@ async def one_by_one(app: Retoma, vector: Sequence[float], embedder: Embedder, l
         rows = [(Place(each.document_id, each.place), _unpacked(each)) for each in packed]
         best = sorted([*best, *nearest(vector, rows, limit)], key=lambda pair: -pair[1])[:limit]
         after = rows[-1][0]
-    return [place for place, _ in best]
+    return [Scored(*place, score) for place, score in best]
 
 
 def _unpacked(packed: Packed) -> Any:

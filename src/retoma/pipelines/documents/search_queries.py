@@ -18,6 +18,14 @@ class Place(NamedTuple):
     place: int
 
 
+class Scored(NamedTuple):
+    """Where a chunk is, and how well it fits."""
+
+    document_id: UUID
+    place: int
+    score: float
+
+
 class Packed(NamedTuple):
     """Where a chunk is, and its vector as the database sends arrays."""
 
@@ -43,14 +51,14 @@ NOWHERE = Place(UUID(int=0), -1)
 """Before every chunk."""
 
 
-def near(vector: Sequence[float], *, provider: str, model: str, limit: int) -> Query[Place]:
+def near(vector: Sequence[float], *, provider: str, model: str, limit: int) -> Query[Scored]:
     params = {"vector": list(vector), "provider": provider, "model": model, "limit": limit}
-    return Query(SQL["near"], Place, params)
+    return Query(SQL["near"], Scored, params)
 
 
-def near_wide(vector: Sequence[float], *, provider: str, model: str, limit: int) -> Query[Place]:
+def near_wide(vector: Sequence[float], *, provider: str, model: str, limit: int) -> Query[Scored]:
     params = {"vector": list(vector), "provider": provider, "model": model, "limit": limit}
-    return Query(SQL["near_wide"], Place, params)
+    return Query(SQL["near_wide"], Scored, params)
 
 
 def vectors(*, provider: str, model: str, dimensions: int, after: Place, limit: int) -> Query[Packed]:
@@ -65,8 +73,8 @@ def vectors(*, provider: str, model: str, dimensions: int, after: Place, limit: 
     return Query(SQL["vectors"], Packed, params)
 
 
-def by_words(text: str, *, limit: int) -> Query[Place]:
-    return Query(SQL["by_words"], Place, {"text": text, "limit": limit})
+def by_words(text: str, *, limit: int) -> Query[Scored]:
+    return Query(SQL["by_words"], Scored, {"text": text, "limit": limit})
 
 
 def shown(text: str, places: Sequence[Place]) -> Query[Shown]:

@@ -53,9 +53,9 @@ async def search(app: Retoma, embedder: Embedder, query: str, *, organisation: s
     most = max(_CANDIDATES, 2 * limit)
     near = await _near(app, space, wanted, most)
     by_words = await app.fetch(texts.worded(space, query, limit=most))
-    ranked = vectors.fused([each.id for each in near], by_words)[:limit]
-    told = {each.id: each for each in await app.fetch(texts.told([id for id, _ in ranked], query=query))}
     similarity = {each.id: each.similarity for each in near}
+    ranked = vectors.blended({each.id: each.score for each in by_words}, similarity)[:limit]
+    told = {each.id: each for each in await app.fetch(texts.told([id for id, _ in ranked], query=query))}
     return [
         Hit(
             sources=[

@@ -34,6 +34,13 @@ class Near(NamedTuple):
     similarity: float
 
 
+class Worded(NamedTuple):
+    """A text, and how well its words fit."""
+
+    id: int
+    score: float
+
+
 class Placed(NamedTuple):
     """A text and its vector."""
 
@@ -112,8 +119,8 @@ def page(space: Space, *, dimensions: int, after: int, limit: int) -> Query[Plac
     return Query(SQL["page"], Placed, params)
 
 
-def worded(space: Space, query: str, *, limit: int) -> Query[int]:
-    return Query(SQL["worded"], int, {**space._asdict(), "query": query, "limit": limit})
+def worded(space: Space, query: str, *, limit: int) -> Query[Worded]:
+    return Query(SQL["worded"], Worded, {**space._asdict(), "query": query, "limit": limit})
 
 
 def told(ids: Sequence[int], *, query: str) -> Query[Told]:

@@ -25,7 +25,10 @@ MIME_TYPES = {
     "docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
     "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
     "pptx": "application/vnd.openxmlformats-officedocument.presentationml.presentation",
+    "odt": "application/vnd.oasis.opendocument.text",
+    "rtf": "application/rtf",
     "epub": "application/epub+zip",
+    "eml": "message/rfc822",
     "html": "text/html",
     "csv": "text/csv",
     "txt": "text/plain",
@@ -34,7 +37,7 @@ MIME_TYPES = {
     "tiff": "image/tiff",
 }
 _OTHER_ENDINGS = {"jpeg": "jpg", "tif": "tiff", "htm": "html", "text": "txt"}
-_ARCHIVES = ("docx", "xlsx", "pptx", "epub")
+_ARCHIVES = ("docx", "xlsx", "pptx", "odt", "epub")
 _LONGEST_NAME = 200
 _NAMELESS = "documento"
 _END_OF_ARCHIVE = b"PK\x05\x06"

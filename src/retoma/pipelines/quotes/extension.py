@@ -26,6 +26,7 @@ QUOTES = Extension(
         "listas": "batch",
     },
     standing="retoma.pipelines.quotes.standing:KINDS",
+    reviews="retoma.pipelines.quotes.desk:REVIEWS",
     commands={
         "quotes": Offered(
             command="retoma.pipelines.quotes.cli:quotes", sentence="Prices of items: run, show, export, verify."

@@ -59,8 +59,9 @@ class ReportTerms:
 
 def report_terms(given: Mapping[str, Any]) -> ReportTerms:
     """The terms that *given* says; what is wrong with them is told."""
-    if unknown := set(given) - set(ReportTerms.__dataclass_fields__):
-        raise ConfigurationError(f"The terms of a report have no {', '.join(sorted(unknown))}.")
+    _refuse_unknown("The terms of a report have", given, ReportTerms)
+    if isinstance(rules := given.get("rules"), Mapping):
+        _refuse_unknown("The rules of a report have", rules, Rules)
     try:
         terms = TypeAdapter(ReportTerms).validate_python(dict(given))
     except ValidationError as error:
@@ -73,3 +74,10 @@ def report_terms(given: Mapping[str, Any]) -> ReportTerms:
     if terms.factors:
         terms.factors.of_version("")
     return terms
+
+
+def _refuse_unknown(what: str, given: Mapping[str, Any], known: type[ReportTerms | Rules]) -> None:
+    """A name that is misspelt would leave the usual value in its place, and nobody would see it."""
+    fields = sorted(known.__dataclass_fields__)
+    if unknown := sorted(set(map(str, given)) - set(fields)):
+        raise ConfigurationError(f"{what} no {', '.join(unknown)}.", next=f"There are {', '.join(fields)}.")

@@ -1,4 +1,4 @@
-"""Reads archives that are documents (DOCX, XLSX, PPTX, EPUB) without trusting them, and counts while reading."""
+"""Reads archives that are documents (DOCX, XLSX, PPTX, ODT, EPUB) without trusting them, and counts while reading."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import posixpath
 import stat
 import zipfile
 import zlib
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -51,17 +52,19 @@ class Archive:
 
     def read(self, member: str) -> bytes:
         """The bytes of *member*."""
-        blocks = []
+        return b"".join(self.blocks(member))
+
+    def blocks(self, member: str) -> Iterator[bytes]:
+        """The bytes of *member* block by block, counted."""
         try:
             with self._zip.open(member) as packed:
                 while block := packed.read(_BLOCK):
                     self._count(len(block))
-                    blocks.append(block)
+                    yield block
         except KeyError as error:
             raise DocumentDamaged(f"{self.name} has no part {member}.", next=_SEND_AGAIN) from error
         except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError) as error:
             raise self._damaged(error) from error
-        return b"".join(blocks)
 
     def xml(self, member: str) -> etree._Element:
         """The root element of *member*."""
@@ -84,11 +87,14 @@ class Archive:
         return posixpath.normpath(posixpath.join("/", posixpath.dirname(member), target)).lstrip("/")
 
     def check_markup(self) -> None:
-        """Read everything once within the limits, before a library reads it again without them."""
+        """Read everything once, block by block and within the limits, before a library reads it without them."""
         for member in self._zip.namelist():
-            content = self.read(member)
-            if member.endswith((".xml", ".rels", ".vml")):
-                markup.refuse_declarations(content, f"{member} of {self.name}")
+            is_markup = member.endswith((".xml", ".rels", ".vml"))
+            end = b""
+            for block in self.blocks(member):
+                if is_markup:
+                    markup.refuse_declarations(end + block, f"{member} of {self.name}")
+                    end = block[-markup.LONGEST_DECLARATION :]
 
     def _check_members(self) -> None:
         members = self._zip.infolist()

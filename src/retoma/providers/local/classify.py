@@ -1,13 +1,16 @@
 """Classifies texts without a key and without a network, and quotes the words that decided.
 
-Three scores are added up, each divided by its usual spread between labels: the meaning of the text against that
-of each label; its sentences, one by one, against the cues of each label; its letters against those of each label.
-A softmax turns the sums into shares of one. The distance between the first two shares is the margin, which
-decides the confidence.
+Four scores are added up, each with its weight: the meaning of the text against that of each label; its sentences, one
+by one, against the cues of each label; its letters against those of each label; and whether the text names the label,
+early or late. Labels that have only a name are weighed otherwise: a single word has too few letters to compare.
+
+A softmax turns the sums into shares of one. How steep it is depends on how many labels there are and how long the text
+is, so that the first share, the score, says how often such a verdict is right. The confidence is read from it.
 """
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -25,35 +28,66 @@ EDGE = 200_000
 """Characters of a long text that are read, from each end. They contain its first and last sentences, and bound the time
 for a text of fifty million.
 """
-FIRST, LAST = 40, 10
-"""Sentences of a long text that are read: its class shows at the beginning and at the end."""
+FIRST, MIDDLE, LAST = 30, 10, 10
+"""Sentences of a long text that are read: its class shows at the beginning, at the end, or behind a cover."""
 
 EVEN = 0.9
 """The evenness of the verdicts on a list from which its own mean is the better background."""
 
-Views = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]
+Views = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]
+
+HIGH, MEDIUM = 0.9, 0.6
+"""The scores from which a verdict is "alta" and "media". The others are "baixa", for a person to check."""
+
+_EARLY = 200
+"""Characters from the beginning of a text at which its own name counts half: titles name what they head."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weights:
+    """How the scores become shares, for labels of one sort."""
+
+    views: tuple[float, float, float, float]
+    """What meaning, cues, letters and the name count."""
+
+    labels: float
+    """The power of the number of labels, over 8, that the sum is multiplied by."""
+
+    words: float
+    """The power of the number of words of the text, over 60."""
+
+    def steepness(self, labels: int, words: NDArray[np.float64]) -> NDArray[np.float64]:
+        """What the sums for texts of so many *words* are multiplied by; beyond what was measured it stays as it is."""
+        return np.asarray(
+            (np.clip(labels, 2, 24) / 8) ** self.labels * (np.clip(words, 10, 200) / 60) ** self.words, dtype=np.float64
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    """The parameters chosen on the dev part of the labelled set, for one encoder; ``retoma accuracy`` measures them."""
+    """The parameters of one encoder: those with the least cross-entropy on the development part of the held-out set,
+    for 2 to 12 labels. ``retoma accuracy`` measures them on the other part.
+    """
 
-    units: tuple[float, float, float]
-    """The usual spread of the labels' scores by meaning, cues and letters: their mean standard deviation."""
+    units: tuple[float, float, float, float]
+    """The usual spread of the labels' scores by meaning, cues, letters and name."""
 
-    temperature: float
-    """The temperature with the least cross-entropy on the right labels."""
-
-    high: float
-    """The margin from which 19 of 20 verdicts are right: "alta"."""
-
-    medium: float
-    """The margin from which 2 of 3 are right: "media". The others are "baixa", for a person to check."""
+    described: Weights
+    bare: Weights
+    """For labels that have only a name."""
 
 
 CALIBRATIONS = {
-    "use-multilingual-3": Calibration(units=(0.117, 0.047, 0.059), temperature=0.35, high=0.75, medium=0.2),
-    "char-ngrams-1024": Calibration(units=(0.053, 0.043, 0.059), temperature=0.5, high=0.9, medium=0.3),
+    "use-multilingual-3": Calibration(
+        units=(0.117, 0.047, 0.059, 0.3),
+        described=Weights(views=(1.24, 1.15, 1.09, 1.02), labels=-0.32, words=0.33),
+        bare=Weights(views=(0.33, 1.51, 0.0, 1.73), labels=-0.06, words=-0.08),
+    ),
+    "char-ngrams-1024": Calibration(
+        units=(0.053, 0.043, 0.059, 0.3),
+        described=Weights(views=(0.62, 0.6, 1.21, 0.87), labels=0.06, words=0.96),
+        bare=Weights(views=(0.07, 0.76, 0.0, 1.32), labels=0.02, words=0.56),
+    ),
 }
 
 
@@ -72,6 +106,7 @@ class LocalClassifier:
         self._calibration = CALIBRATIONS[self._encoder.model]
         self._known: _Known | None = None
         self.model = f"{self._encoder.model}+char-tfidf"
+        self.space = self._encoder.model
 
     async def classify(self, texts: Sequence[str], labels: Sequence[Label], *, timeout: float) -> Sequence[Verdict]:
         """One verdict per text, without blocking the loop."""
@@ -81,6 +116,16 @@ class LocalClassifier:
             timeout=timeout,
             what=f"To classify {len(texts)} texts",
         )
+
+    async def place(self, texts: Sequence[str], *, timeout: float) -> Sequence[Sequence[float]]:
+        """Where texts lie: vectors of the same space as those of the verdicts."""
+        texts = tuple(texts)
+        rows = await beside(
+            lambda waiting: [embedded(text, self._encoder, waiting) for text in texts],
+            timeout=timeout,
+            what=f"To place {len(texts)} texts",
+        )
+        return [row.tolist() for row in rows]
 
     def _classify(self, texts: Sequence[str], labels: Sequence[Label], waiting: Waiting) -> Sequence[Verdict]:
         _check(texts, labels)
@@ -103,27 +148,31 @@ class LocalClassifier:
         meanings = np.vstack([text.meaning for text in texts])
         cues = np.vstack([text.cues for text in texts])
         letters = np.vstack([text.letters for text in texts])
-        alone = self._softmax((known.similarities(meanings, known.meanings.mean(axis=0)), cues, letters))
+        named = np.vstack([text.named for text in texts])
+        words = np.array([text.words for text in texts], dtype=np.float64)
+        near = known.similarities(meanings, known.meanings.mean(axis=0))
+        alone = self._softmax((near, cues, letters, named), words, known)
         if not _is_even(alone):
             return alone
-        mean = meanings.mean(axis=0)
-        return self._softmax(
-            (known.similarities(meanings, mean), cues - cues.mean(axis=0), letters - letters.mean(axis=0))
-        )
+        near = known.similarities(meanings, meanings.mean(axis=0))
+        views = (near, cues - cues.mean(axis=0), letters - letters.mean(axis=0), named)
+        return self._softmax(views, words, known)
 
-    def _softmax(self, views: Views) -> NDArray[np.float64]:
+    def _softmax(self, views: Views, words: NDArray[np.float64], known: _Known) -> NDArray[np.float64]:
+        weights = self._calibration.described if known.described else self._calibration.bare
         total = sum(
-            (view - view.mean(axis=1, keepdims=True)) / each
-            for view, each in zip(views, self._calibration.units, strict=True)
-        ) / len(views)
-        powers = np.exp(total / self._calibration.temperature)
+            weight * (view - view.mean(axis=1, keepdims=True)) / each
+            for view, weight, each in zip(views, weights.views, self._calibration.units, strict=True)
+        )
+        steep = np.asarray(total) * weights.steepness(len(known.labels), words)[:, None]
+        powers = np.exp(steep - steep.max(axis=1, keepdims=True))
         return np.asarray(powers / powers.sum(axis=1, keepdims=True))
 
     def _verdict(self, text: _Text, shares: NDArray[np.float64], known: _Known) -> Verdict:
         first, second = (int(place) for place in np.argsort(-shares, kind="stable")[:2])
         margin = round(float(shares[first] - shares[second]), 4)
         quote = text.sentences[int(text.nearest[:, first].argmax())]
-        confidence = self._confidence(margin)
+        confidence = confidence_of(float(shares[first]))
         return Verdict(
             label=known.labels[first].name,
             score=round(float(shares[first]), 4),
@@ -134,12 +183,15 @@ class LocalClassifier:
                 known.labels[first], confidence, quote, known.labels[second], float(shares[second]), text.language
             ),
             scores={label.name: round(float(share), 4) for label, share in zip(known.labels, shares, strict=True)},
+            vector=text.meaning.tolist(),
         )
 
-    def _confidence(self, margin: float) -> str:
-        if margin >= self._calibration.high:
-            return "alta"
-        return "media" if margin >= self._calibration.medium else "baixa"
+
+def confidence_of(score: float) -> str:
+    """What people are told of a *score*: "alta", "media" or "baixa"."""
+    if score >= HIGH:
+        return "alta"
+    return "media" if score >= MEDIUM else "baixa"
 
 
 class _Known:
@@ -151,6 +203,8 @@ class _Known:
         self.meanings = encoder.encode(whole)
         self.cues = [encoder.encode(label.cues or [label.description or label.name]) for label in labels]
         self.letters = Tfidf(whole)
+        self.names = [[_folded(part).strip() for part in label.name.split(">")] for label in labels]
+        self.described = 2 * sum(bool(label.description or label.cues) for label in labels) >= len(labels)
 
     def similarities(self, meanings: Matrix, background: Matrix) -> NDArray[np.float64]:
         """The cosine of each text to each label, both relative to the *background*: what all share tells nothing."""
@@ -164,13 +218,36 @@ class _Text:
         text = text if len(text) <= 2 * EDGE else f"{text[:EDGE]}\n\n{text[-EDGE:]}"
         self.language = language_of(text)
         found = sentences(text, self.language)
-        self.sentences = found if len(found) <= FIRST + LAST else [*found[:FIRST], *found[-LAST:]]
+        self.sentences = _read(found)
         judged = "\n".join(self.sentences)
         rows = encoder.encode(self.sentences)
         self.meaning = embedded(judged, encoder, waiting)
         self.nearest = np.column_stack([(rows @ cues.T).max(axis=1) for cues in known.cues])
         self.cues = np.asarray(self.nearest.mean(axis=0), dtype=np.float64)
         self.letters = known.letters.similarities(judged)
+        self.words = len(judged.split())
+        folded = _folded(judged)
+        self.named = np.array([sum(_mention(folded, part) for part in parts) / len(parts) for parts in known.names])
+
+
+def _read(found: list[str]) -> list[str]:
+    """The sentences that are read of all that were found."""
+    if len(found) <= FIRST + MIDDLE + LAST:
+        return found
+    middle = (FIRST + len(found) - LAST - MIDDLE) // 2
+    return [*found[:FIRST], *found[middle : middle + MIDDLE], *found[-LAST:]]
+
+
+def _folded(text: str) -> str:
+    """*text* in small letters without accents, one blank between words and at both ends."""
+    plain = "".join(each for each in unicodedata.normalize("NFD", text.lower()) if not unicodedata.combining(each))
+    return f" {' '.join(''.join(each if each.isalnum() else ' ' for each in plain).split())} "
+
+
+def _mention(text: str, name: str) -> float:
+    """How early a folded *text* has the *name* of a label, from 1 at its beginning to 0 where it has it not."""
+    places = [place for ending in (" ", "s ") if (place := text.find(f" {name}{ending}")) >= 0] if name else []
+    return 1 / (1 + min(places) / _EARLY) if places else 0.0
 
 
 def _check(texts: Sequence[str], labels: Sequence[Label]) -> None:
@@ -185,7 +262,7 @@ def _check(texts: Sequence[str], labels: Sequence[Label]) -> None:
     for number, text in enumerate(texts, start=1):
         if not any(map(str.isalnum, text)):
             raise RequestRejected(
-                f"Text {number} of {len(texts)} has no word in it, and is of no kind.",
+                f"Text {number} of {len(texts)} has no word in it, so it cannot be classified.",
                 next="Read the document again, by OCR if it is a picture.",
                 provider="local",
                 paid=False,

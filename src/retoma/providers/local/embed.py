@@ -46,7 +46,7 @@ class LocalEmbedder:
         for number, text in enumerate(texts, start=1):
             if not any(map(str.isalnum, text)):
                 raise RequestRejected(
-                    f"Text {number} of {len(texts)} has no word in it, and nothing cannot be embedded.",
+                    f"Text {number} of {len(texts)} has no word in it, so there is nothing to embed.",
                     next="Leave it out.",
                     provider=self.provider,
                     paid=False,

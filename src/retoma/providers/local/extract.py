@@ -10,7 +10,7 @@ from typing import Any
 
 from retoma.errors import IsolatedCrash, IsolatedMemory, IsolatedTimeout
 from retoma.isolate import Isolated
-from retoma.providers import Extraction, Usage
+from retoma.providers import Extraction, Page, Usage
 from retoma.providers.local import limits
 from retoma.providers.local.bytecode import compile_once
 from retoma.providers.local.errors import (
@@ -88,9 +88,16 @@ async def _with_scans(sitting: _Sitting, extraction: Extraction) -> Extraction:
     read_again = {page.number: page for page in reading.pages}
     return replace(
         extraction,
-        pages=tuple(read_again.get(page.number, page) for page in extraction.pages),
+        pages=tuple(_both(page, read_again.get(page.number)) for page in extraction.pages),
         reader=f"{extraction.reader}+{reading.reader}",
     )
+
+
+def _both(page: Page, read_again: Page | None) -> Page:
+    """The page as OCR has read it, above the notes that were known before."""
+    if read_again is None:
+        return page
+    return replace(read_again, text="\n".join(filter(None, (read_again.text, page.text))))
 
 
 class _Sitting:
@@ -124,7 +131,8 @@ class _Sitting:
     async def _ask(self, place: str, *, pictures: bool, **more: Any) -> Extraction:
         megabytes = limits.OCR_MEGABYTES if pictures else limits.READ_MEGABYTES
         await compile_once(place)
-        call = Isolated(read, seconds=max(0.1, self._left), megabytes=megabytes).ask(place, self._file, **more)
+        left = max(0.1, self._left)
+        call = Isolated(read, seconds=left, megabytes=megabytes).ask(place, self._file, seconds=left, **more)
         try:
             reading: Extraction = await asyncio.wrap_future(call.future)
             return reading

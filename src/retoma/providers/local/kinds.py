@@ -5,12 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import re
+import zipfile
 from pathlib import Path
 from typing import IO
 
 from retoma.providers.local.errors import DocumentEmpty, DocumentEncrypted, DocumentMissing, TypeUnknown
+from retoma.providers.local.listing import opened
 
-KINDS = ("pdf", "docx", "xlsx", "pptx", "epub", "html", "csv", "txt", "png", "jpg", "tiff")
+KINDS = ("pdf", "docx", "xlsx", "pptx", "odt", "rtf", "epub", "eml", "html", "csv", "txt", "png", "jpg", "tiff")
 TEXTS = ("txt", "csv", "html")
 """A file of one of these kinds can be read as any other."""
 
@@ -20,7 +22,18 @@ _SAMPLE_LINES = 50
 _SIGNS = (";", "\t", "|", ",")
 _QUOTE = '"'
 
-# A name in the central directory of an archive, or in a local file header; 46 and 30 bytes from the signature.
+_OFFICE = {
+    "word/document.xml": "docx",
+    "xl/workbook.xml": "xlsx",
+    "ppt/presentation.xml": "pptx",
+    "META-INF/container.xml": "epub",
+}
+# The first file of an OpenDocument says what it is, and is not packed.
+_OPEN_DOCUMENT = re.compile(rb"PK\x03\x04.{26}mimetypeapplication/vnd\.oasis\.opendocument\.([a-z-]{1,30})", re.DOTALL)
+_OPEN_TEXT = (b"text", b"text-template", b"text-master")
+
+# A name in the central directory of an archive, or in a local file header; 46 and 30 bytes from the signature. For
+# archives whose directory cannot be read: in others, the files inside a document may be documents themselves.
 _MEMBER = rb"(?:PK\x01\x02.{42}|PK\x03\x04.{26})"
 _PARTS = {
     "docx": re.compile(_MEMBER + rb"word/document\.xml", re.DOTALL),
@@ -30,7 +43,6 @@ _PARTS = {
 }
 
 _FOREIGN = {
-    b"{\\rtf": ("an RTF document", "Save it as .docx or .pdf."),
     b"PK\x03\x04": (
         "an archive that was cut off, or holds no document of ours",
         "Send it again, or send what is in it.",
@@ -49,6 +61,9 @@ _MAGIC = {
     "jpg": re.compile(rb"\xff\xd8\xff"),
     "tiff": re.compile(rb"II\*\0|MM\0\*"),
 }
+_RTF = re.compile(rb"\s*\{\\rtf")
+_HEADER = re.compile(r"([A-Za-z][A-Za-z0-9-]{0,40}):[ \t]?")
+_ONLY_IN_MAIL = {"message-id", "received", "mime-version", "return-path", "delivered-to"}
 _HTML = re.compile(r"<!doctype html|<html[\s>]", re.IGNORECASE)
 _OPENED = re.compile(r"<(body|table|div|h1|p)[\s>]", re.IGNORECASE)
 _CLOSED = re.compile(r"</(body|table|div|h1|p)\s*>", re.IGNORECASE)
@@ -60,10 +75,12 @@ def detect(file: Path) -> str:
     if not file.is_file():  # a pipe or a device would block
         raise DocumentMissing(f"There is no file {file.name}.", next="Was it moved or removed? Send it again.")
     try:
-        with file.open("rb") as opened:
-            return detect_in(opened, file.name)
+        with file.open("rb") as content:
+            return detect_in(content, file.name)
     except OSError as error:
-        raise DocumentMissing(f"{file.name} cannot be opened: {error.strerror}.", next="Who may read it?") from error
+        raise DocumentMissing(
+            f"{file.name} cannot be opened: {error.strerror}.", next="Check who may read it."
+        ) from error
 
 
 def detect_in(file: IO[bytes], name: str) -> str:
@@ -71,7 +88,9 @@ def detect_in(file: IO[bytes], name: str) -> str:
     head, tail = _ends(file)
     if not head:
         raise DocumentEmpty(f"{name} has 0 bytes.", next="Was the upload or the copy cut off? Send it again.")
-    if kind := _by_magic(head, tail) or _by_text(head):
+    if foreign := _OPEN_DOCUMENT.match(head):
+        return _open_document(foreign[1], name)
+    if kind := _by_directory(file, head) or _by_magic(head, tail) or _by_text(head):
         return kind
     if head.startswith(_OLE):
         raise _ole(name, head + tail)
@@ -92,9 +111,31 @@ def _ends(file: IO[bytes]) -> tuple[bytes, bytes]:
     return head, file.read(_TAIL)
 
 
+def _open_document(kind: bytes, name: str) -> str:
+    if kind in _OPEN_TEXT:
+        return "odt"
+    raise TypeUnknown(
+        f"{name} is an OpenDocument of the kind {kind.decode()}.", next="Save it as .odt, .xlsx, .pptx or .pdf."
+    )
+
+
+def _by_directory(file: IO[bytes], head: bytes) -> str | None:
+    """The kind of an Office document by the directory of the outer archive; None when it has none that can be read."""
+    if not head.startswith(b"PK\x03\x04"):
+        return None
+    try:
+        with opened(file) as archive:
+            names = archive.NameToInfo.keys()
+    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
+        return None
+    return next((kind for part, kind in _OFFICE.items() if part in names), None)
+
+
 def _by_magic(head: bytes, tail: bytes) -> str | None:
     if b"%PDF-" in head[:1024]:  # it may follow other bytes
         return "pdf"
+    if _RTF.match(head):
+        return "rtf"
     for kind, magic in _MAGIC.items():
         if magic.match(head):
             return kind
@@ -113,9 +154,27 @@ def _by_text(head: bytes) -> str | None:
     text = decode(head, cut=len(head) == _HEAD)
     if text is None:
         return None
+    if _is_mail(text):
+        return "eml"
     if _is_html(text):
         return "html"
     return "csv" if delimiter(text) else "txt"
+
+
+def _is_mail(text: str) -> bool:
+    """Whether *text* begins with the headers of a mail. A letter may begin with "From" and "To" as well, but not with
+    those that programs write.
+    """
+    found: set[str] = set()
+    for line in text.splitlines():
+        if not line.strip():
+            break
+        header = _HEADER.match(line)
+        if header is not None:
+            found.add(header[1].lower())
+        elif not found or not line[0].isspace():  # a line that goes on begins with a blank
+            return False
+    return "from" in found and bool(found & _ONLY_IN_MAIL)
 
 
 def _is_html(text: str) -> bool:

@@ -14,11 +14,20 @@ from retoma.providers.local.errors import DocumentDamaged, MarkupRefused, TextTo
 _DECLARATIONS = tuple(
     word.encode(encoding) for word in ("<!DOCTYPE", "<!ENTITY") for encoding in ("ascii", "utf-16-le", "utf-16-be")
 )
+LONGEST_DECLARATION = max(map(len, _DECLARATIONS))
 # Characters that PostgreSQL, JSON or people cannot handle: controls, surrogates, non-characters.
 _UNSPEAKABLE = re.compile("[\x00-\x08\x0b\x0e-\x1f\x7f\ud800-\udfff\ufeff\uffff]")
 # Anchored at the first blank: otherwise a long run of blanks would be scanned again from each of them.
 _BLANKS = re.compile(r"(?<![ \t\u00a0])[ \t\u00a0]++\n")
+# The rest of the word moves up to its line; digits and capitals after a hyphen are no rest of a word.
+_DIVIDED = re.compile(
+    r"(?<=[^\W\d_])([^\W\d_])[-\u00ad]\n[ \t]{0,20}([a-zß-öø-ÿ]{2,40}[^\s\w]{0,3})(?:[ \t]|$)\n?", re.MULTILINE
+)
 _MANY_LINES = re.compile(r"\n{3,}")
+
+
+SOFT_HYPHEN = "\ufffe"
+"""pdfium's sign for a word that was divided at the end of a line."""
 
 
 def parse(content: bytes, what: str) -> etree._Element:
@@ -55,6 +64,11 @@ def clean(text: str) -> str:
     """*text* with plain line ends and without unsupported characters."""
     text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\f", "\n")
     return _MANY_LINES.sub("\n\n", _BLANKS.sub("\n", _UNSPEAKABLE.sub("", text))).strip("\n")
+
+
+def undivided(text: str) -> str:
+    """*text* without the hyphens that divide a word at the end of a line."""
+    return _DIVIDED.sub(r"\1\2\n", text).rstrip("\n")
 
 
 def row_line(cells: Sequence[str]) -> str:

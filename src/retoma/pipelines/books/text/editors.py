@@ -164,7 +164,7 @@ def _source(chapter: Chapter, encoder: Encoder) -> Source:
     source = Source.of(chapter, encoder)
     if not source.sentences:
         raise RequestRejected(
-            f"Chapter {chapter.number} has no word in it, and nothing cannot be summed up.",
+            f"Chapter {chapter.number} has no word in it, so there is nothing to summarise.",
             next="Was the document read right? Scanned pages need OCR.",
             provider="local",
             paid=False,

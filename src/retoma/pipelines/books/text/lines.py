@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 
 from retoma.pipelines.books.text import headings
@@ -16,6 +16,8 @@ _RUNNING, _RUNNING_PAGES = 120, 4
 _NUMBERS = re.compile(r"\d+")
 _ENDS = tuple(".!?…:\"”»')]—")
 _DENSE = 0.02
+_DIVIDED = re.compile(r"[^\W\d_]{2}-$")
+_REST = re.compile(r"([a-zß-öø-ÿ]{2,40}[^\w\s]{0,3})(?:\s|$)")
 _DIGITS = "0123456789"
 _FAR = 3
 _STACKED = 3
@@ -110,8 +112,19 @@ def read(document: Extraction) -> Lines:
             kept.append(Line(line, page.number))
         # What is blank at the edges of a page parts nothing: a sentence may go on over the page.
         filled = [place for place, line in enumerate(kept) if line.text.strip()]
-        found += kept[filled[0] : filled[-1] + 1] if filled else []
+        fresh = kept[filled[0] : filled[-1] + 1] if filled else []
+        if found and fresh:
+            found[-1], fresh[0] = _undivided(found[-1], fresh[0])
+        found += fresh
     return Lines(found)
+
+
+def _undivided(last: Line, first: Line) -> tuple[Line, Line]:
+    """The last line of a page and the first of the next; a word that was divided between them is whole in the first."""
+    rest = _REST.match(first.text)
+    if rest is None or not _DIVIDED.search(last.text.rstrip()[-3:]):
+        return last, first
+    return replace(last, text=last.text.rstrip()[:-1] + rest[1]), replace(first, text=first.text[rest.end() :])
 
 
 def without_number(line: str) -> tuple[str, bool]:

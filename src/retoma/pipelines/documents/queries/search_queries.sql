@@ -2,7 +2,7 @@
 
 -- name: near
 -- The expression and the condition are those of the index document_chunks_near, or it would not be used.
-select document_id, place
+select document_id, place, 1 - (vector::vector(512) <=> %(vector)s::real[]::vector(512)) as score
   from retoma.document_chunks
  where dimensions = 512
    and provider = %(provider)s::text
@@ -12,7 +12,7 @@ select document_id, place
 
 -- name: near_wide
 -- As near, by the index document_chunks_near_wide.
-select document_id, place
+select document_id, place, 1 - (vector::vector(1536) <=> %(vector)s::real[]::vector(1536)) as score
   from retoma.document_chunks
  where dimensions = 1536
    and provider = %(provider)s::text
@@ -53,19 +53,33 @@ loose as (
      order by rank desc, chunk.document_id, chunk.place
      limit %(limit)s::integer
 )
-select document_id, place
+select document_id, place, max(rank)::float8 as score
   from (select * from strict union all select * from loose) as found
  group by document_id, place
- order by max(rank) desc, document_id, place
+ order by score desc, document_id, place
  limit %(limit)s::integer;
 
 -- name: shown
--- What people see of the chunks that were found; the snippet is where the words stand, else the beginning.
+-- What people see of the chunks that were found: the two sentences with most of the words, in their order; the first two
+-- when no word stands there.
+with asked as (
+    select replace(plainto_tsquery('portuguese', %(text)s::text)::text, ' & ', ' | ')::tsquery as any
+)
 select chunk.document_id, chunk.place, document.filename, chunk.page_start, chunk.page_end, chunk.section_type,
-       chunk.title,
-       ts_headline('portuguese', chunk.content,
-                   replace(plainto_tsquery('portuguese', %(text)s::text)::text, ' & ', ' | ')::tsquery,
-                   'StartSel="", StopSel="", MaxWords=45, MinWords=25') as snippet
+       chunk.title, best.snippet
   from unnest(%(documents)s::uuid[], %(places)s::integer[]) as wanted (document_id, place)
   join retoma.document_chunks as chunk on chunk.document_id = wanted.document_id and chunk.place = wanted.place
-  join retoma.documents as document on document.id = chunk.document_id;
+  join retoma.documents as document on document.id = chunk.document_id
+ cross join lateral (
+       select coalesce(string_agg(chosen.shown, ' … ' order by chosen.number), '') as snippet
+         from (select said.number,
+                      case when length(said.sentence) <= 400 then said.sentence
+                           else ts_headline('portuguese', said.sentence, asked.any,
+                                            'StartSel="", StopSel="", MaxWords=45, MinWords=25') end as shown
+                 from asked
+                cross join regexp_split_to_table(left(chunk.content, 20000), '(?<=[.!?…;])\s+|\n\s*\n')
+                           with ordinality as said (sentence, number)
+                where said.sentence ~ '\w'
+                order by ts_rank(to_tsvector('portuguese', said.sentence), asked.any) desc, said.number
+                limit 2) as chosen
+       ) as best;

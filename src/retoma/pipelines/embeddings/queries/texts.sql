@@ -69,12 +69,33 @@ select embedding.id, embedding.vector
  limit %(limit)s::integer;
 
 -- name: worded
--- By their words, in Portuguese; what somebody typed is never an error.
-select embedding.id
-  from retoma.embeddings as embedding
- where embedding.words @@ websearch_to_tsquery('portuguese', %(query)s::text)
+-- By their words, in Portuguese: texts with every word first; those with any of them only when that is not enough, for a
+-- word that is everywhere would have all texts ranked. What somebody typed is never an error.
+with asked as (
+    select websearch_to_tsquery('portuguese', %(query)s::text) as every,
+           replace(plainto_tsquery('portuguese', %(query)s::text)::text, ' & ', ' | ')::tsquery as any
+),
+strict as materialized (
+    select embedding.id, 1 + ts_rank(embedding.words, asked.every, 1) as score
+      from asked
+      join retoma.embeddings as embedding on embedding.words @@ asked.every
 -- include: shown
- order by ts_rank_cd(embedding.words, websearch_to_tsquery('portuguese', %(query)s::text)) desc, embedding.id
+     order by score desc, embedding.id
+     limit %(limit)s::integer
+),
+loose as (
+    select embedding.id, ts_rank(embedding.words, asked.any, 1) as score
+      from asked
+      join retoma.embeddings as embedding on embedding.words @@ asked.any
+-- include: shown
+     where (select count(*) from strict) < %(limit)s::integer
+     order by score desc, embedding.id
+     limit %(limit)s::integer
+)
+select found.id, max(found.score)::float8 as score
+  from (select * from strict union all select * from loose) as found
+ group by found.id
+ order by score desc, found.id
  limit %(limit)s::integer;
 
 -- name: told
@@ -82,7 +103,7 @@ select embedding.id
 -- since it was found is not among them.
 select embedding.id, embedding.content_hash, embedding.language,
        ts_headline('portuguese', left(embedding.content, 20000),
-                   websearch_to_tsquery('portuguese', %(query)s::text),
+                   replace(plainto_tsquery('portuguese', %(query)s::text)::text, ' & ', ' | ')::tsquery,
                    'StartSel="", StopSel="", MaxWords=40, MinWords=20') as excerpt,
        array_agg(source.source_type order by source.id) as source_types,
        array_agg(source.source_id order by source.id) as source_ids

@@ -13,6 +13,9 @@ from retoma.pipelines.quotes.pricing.offers import Refused
 CATALOGUE_SUFFIX = ".test"
 """The shops of the bundled catalogue end with it; the name is reserved and belongs to nobody."""
 
+NO_PAGE = "The answer of a service is no page."
+"""Why there is no picture of such an answer. It stands here because reports are written where no page can be opened."""
+
 _SECOND_LEVEL = frozenset(
     "com net org gov edu ind art blog eco emp log mil tec tur tv wiki app jus leg mp coop srv adv eng co".split()  # noqa: SIM905
 )

@@ -1,30 +1,27 @@
-"""Pages of strangers, fetched so that no address leads inside: every address is resolved here, checked and pinned.
-
-A name may mean another machine on the second look, so the connection goes to the address that was checked, with the
-name in the handshake and in the header. Redirects are followed by hand, and each is a new address. Proxies of the
-environment are not asked: they would resolve the name again.
+"""Pages of strangers, fetched so that no address leads inside: ``providers.public_address`` resolves, checks and pins
+every address. Redirects are followed by hand, and each is a new address.
 """
 
 from __future__ import annotations
 
 import asyncio
 import ipaddress
-import socket
 import zlib
 from dataclasses import dataclass
-from typing import Any
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urljoin
 
 import httpx2
 
 from retoma.pipelines.quotes.ports import Refusal
 from retoma.pipelines.quotes.pricing.domains import CATALOGUE_SUFFIX
+from retoma.providers.public_address import PORTS, AddressRefused, Target, is_public, parts_of, resolved
 from retoma.providers.web import web
+
+__all__ = ["Fetched", "PageRefused", "fetch", "is_public"]
 
 REDIRECTS = 5
 LARGEST = 3_000_000
 """Bytes of a page, unpacked."""
-_PORTS = {"http": 80, "https": 443}
 _HEADERS = {
     "user-agent": "Mozilla/5.0 (compatible; Retoma; price research)",
     "accept": "text/html,application/xhtml+xml;q=0.9",
@@ -34,8 +31,6 @@ _HEADERS = {
 _MOVED = frozenset({301, 302, 303, 307, 308})
 _REFUSING = frozenset({401, 403, 429, 451, 503})
 _OK = 200
-# Ranges that carry another address inside, by which a public one could mean a private one.
-_CARRIERS = tuple(map(ipaddress.ip_network, ("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32", "::/96")))
 
 
 class PageRefused(Exception):
@@ -57,17 +52,6 @@ class Fetched:
     address: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Target:
-    """Where a request goes: the name it is for, and the address that was checked."""
-
-    url: str
-    host: str
-    address: str
-    port: int
-    is_https: bool
-
-
 async def fetch(url: str, *, timeout: float, catalogue: tuple[str, int] | None = None) -> Fetched:
     """The page at *url* within *timeout* seconds. *catalogue* is the loopback server of the bundled shops, and the only
     machine inside that is ever asked; only their names lead to it.
@@ -87,14 +71,11 @@ async def fetch(url: str, *, timeout: float, catalogue: tuple[str, int] | None =
     raise PageRefused(Refusal.PAGE_LOAD, f"The shop redirects more than {REDIRECTS} times.")
 
 
-async def _get(client: httpx2.AsyncClient, target: _Target) -> Fetched | str:
+async def _get(client: httpx2.AsyncClient, target: Target) -> Fetched | str:
     """The page, or where it moved."""
-    parts = urlsplit(target.url)
-    host = f"[{target.address}]" if ":" in target.address else target.address
-    path = f"{parts.path or '/'}{'?' if parts.query else ''}{parts.query}"
     request = client.build_request(
         "GET",
-        f"{'https' if target.is_https else 'http'}://{host}:{target.port}{path}",
+        target.pinned,
         headers={"host": target.host},
         extensions={"sni_hostname": target.host},
     )
@@ -132,25 +113,17 @@ async def _body(response: httpx2.Response) -> bytes:
     return bytes(content)
 
 
-async def _resolved(url: str, catalogue: tuple[str, int] | None) -> _Target:
+async def _resolved(url: str, catalogue: tuple[str, int] | None) -> Target:
     """Where *url* leads; refused when it is not a plain address of the public web."""
     try:
-        parts = urlsplit(url)
-        scheme, host, port = parts.scheme, (parts.hostname or "").rstrip("."), parts.port
-        host = host.encode("idna").decode() if not host.isascii() else host
-    except (ValueError, UnicodeError):
-        raise _inside("It is not well formed.") from None
-    if scheme not in _PORTS or not host or parts.username is not None or port not in (None, _PORTS[scheme]):
-        raise _inside("Only plain http and https addresses on their own ports are opened.")
-    if catalogue and host.endswith(CATALOGUE_SUFFIX):
-        return _Target(url, host, *_loopback(catalogue), is_https=False)
-    addresses = await _addresses(host, _PORTS[scheme])
-    if not addresses:
-        raise PageRefused(Refusal.NETWORK, f"{host} has no address.")
-    # All of them: a name that means a public and a private machine is a trick.
-    if private := next((each for each in addresses if not is_public(each)), None):
-        raise _inside(f"{host} means {private}, which is not on the public network.")
-    return _Target(url, host, addresses[0], _PORTS[scheme], is_https=scheme == "https")
+        parts = parts_of(url)
+        if parts.port not in (None, PORTS[parts.scheme]):
+            raise _inside("Only plain http and https addresses on their own ports are opened.")
+        if catalogue and parts.host.endswith(CATALOGUE_SUFFIX):
+            return Target(url, parts.host, *_loopback(catalogue), is_https=False)
+        return await resolved(parts)
+    except AddressRefused as refused:
+        raise (_inside(refused.detail) if refused.resolved else PageRefused(Refusal.NETWORK, refused.detail)) from None
 
 
 def _inside(why: str) -> PageRefused:
@@ -161,26 +134,3 @@ def _loopback(catalogue: tuple[str, int]) -> tuple[str, int]:
     if not ipaddress.ip_address(catalogue[0]).is_loopback:
         raise _inside("The catalogue is not on this machine.")
     return catalogue
-
-
-async def _addresses(host: str, port: int) -> list[str]:
-    loop = asyncio.get_running_loop()
-    try:
-        found: list[Any] = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
-    except (OSError, UnicodeError):
-        return []
-    return list(dict.fromkeys(str(each[4][0]).partition("%")[0] for each in found))
-
-
-def is_public(address: str) -> bool:
-    """Whether *address* belongs to a machine of the public network, also by what it carries inside."""
-    try:
-        ip = ipaddress.ip_address(address)
-    except ValueError:
-        return False
-    if isinstance(ip, ipaddress.IPv6Address):
-        if ip.ipv4_mapped:
-            return is_public(str(ip.ipv4_mapped))
-        if any(ip in network for network in _CARRIERS):
-            return False
-    return ip.is_global and not ip.is_multicast and not ip.is_reserved

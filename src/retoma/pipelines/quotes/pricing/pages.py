@@ -12,13 +12,12 @@ from pathlib import Path
 from retoma.errors import IsolatedFailure
 from retoma.pipelines.quotes.ports import Evidence, PageRead, Refusal
 from retoma.pipelines.quotes.pricing import screenshots
-from retoma.pipelines.quotes.pricing.domains import Shops, domain_of
+from retoma.pipelines.quotes.pricing.domains import NO_PAGE, Shops, domain_of
 from retoma.pipelines.quotes.pricing.extract import read_apart
 from retoma.pipelines.quotes.pricing.fetch import Fetched, PageRefused, fetch
 from retoma.pipelines.quotes.pricing.offers import Found, Refused
 from retoma.providers import BlobStore
 
-NO_PAGE = "The answer of a service is no page."
 _ENDINGS = {"text/html": "html", "application/json": "json", "image/png": "png"}
 _SCREENSHOT_SECONDS = 30.0
 

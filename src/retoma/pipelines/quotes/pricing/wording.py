@@ -7,7 +7,7 @@ from datetime import datetime
 from decimal import Decimal
 
 from retoma.pipelines.quotes.ports import Evidence, Refusal, SourceKind
-from retoma.pipelines.quotes.pricing.pages import NO_PAGE
+from retoma.pipelines.quotes.pricing.domains import NO_PAGE
 from retoma.pipelines.quotes.pricing.report import Line, Report, Source
 from retoma.pipelines.quotes.pricing.screenshots import NO_BROWSER
 from retoma.pipelines.quotes.pricing.statistics import Central, Discard

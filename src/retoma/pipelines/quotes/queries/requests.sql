@@ -38,7 +38,8 @@ update quotes.quote_requests as quote
        attempt_number = greatest(quote.attempt_number, 1 + holder.lost)
   from (select job.id, left(worker.label || '#' || worker.id, 100) as called,
                (select count(*)::integer from retoma.attempts as attempt
-                 where attempt.job_id = job.id and attempt.ending in ('crashed', 'lost')) as lost
+                 where attempt.job_id = job.id
+                   and (attempt.ending in ('crashed', 'lost') or attempt.reason = 'beside')) as lost
           from retoma.jobs as job
           left join retoma.workers as worker on worker.id = job.worker_id
          where job.id = %(job_id)s::bigint) as holder

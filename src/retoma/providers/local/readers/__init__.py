@@ -7,6 +7,7 @@ A reader is a function of a path and a trail that returns an Extraction or raise
 from __future__ import annotations
 
 import importlib
+import math
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,10 @@ READERS: dict[str, tuple[str, ...]] = {
     "docx": (f"{_HERE}.docx:read",),
     "xlsx": (f"{_HERE}.xlsx:read",),
     "pptx": (f"{_HERE}.pptx:read",),
+    "odt": (f"{_HERE}.odt:read",),
+    "rtf": (f"{_HERE}.rtf:read",),
     "epub": (f"{_HERE}.epub:read",),
+    "eml": (f"{_HERE}.mail:read",),
     "html": (f"{_HERE}.html:read",),
     "csv": (f"{_HERE}.plain:read_csv",),
     "txt": (f"{_HERE}.plain:read_txt",),
@@ -34,8 +38,8 @@ READERS: dict[str, tuple[str, ...]] = {
 OCR_OF_PAGES = f"{_HERE}.ocr:read_pages"
 
 
-def read(place: str, file: Path, **more: Any) -> Extraction:
-    """In the child: the result of the reader at *place* for *file*."""
+def read(place: str, file: Path, *, seconds: float = math.inf, **more: Any) -> Extraction:
+    """In the child: the result of the reader at *place* for *file*, which has so many *seconds*."""
     module, _, name = place.partition(":")
     try:
         reader = getattr(importlib.import_module(module), name)
@@ -43,5 +47,5 @@ def read(place: str, file: Path, **more: Any) -> Extraction:
         raise ConfigurationError(
             f"{error.name} is not installed, and {place} needs it.", next="pip install 'retoma[local]'"
         ) from error
-    reading: Extraction = reader(file, Trail(), **more)
+    reading: Extraction = reader(file, Trail(seconds), **more)
     return reading

@@ -1,4 +1,4 @@
-"""DOCX: paragraphs and tables in order, headings as the outline.
+"""DOCX: paragraphs and tables in order, headings as the outline, footnotes in brackets where they are referred to.
 
 The XML is read directly: libraries that offer paragraphs leave out content controls and text boxes. Headers, footers,
 comments and deleted text are not part of the text.
@@ -7,7 +7,7 @@ comments and deleted text are not part of the text.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from lxml import etree  # type: ignore[import-untyped]  # it has no types
@@ -24,6 +24,7 @@ _FALLBACK = "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallba
 _SIGNS = {f"{_W}tab": "\t", f"{_W}br": "\n", f"{_W}cr": "\n", f"{_W}noBreakHyphen": "-"}
 _HEADING = re.compile(r"(?:heading|título|titulo)\s*([1-9])$", re.IGNORECASE)
 _DOCUMENT = "word/document.xml"
+_NOTES = {f"{_W}footnoteReference": "footnote", f"{_W}endnoteReference": "endnote"}
 
 
 def read(file: Path, trail: Trail) -> Extraction:
@@ -32,6 +33,7 @@ def read(file: Path, trail: Trail) -> Extraction:
     with Archive(file) as archive:
         levels = _levels(archive.xml("word/styles.xml")) if "word/styles.xml" in archive else {}
         body = archive.xml(_DOCUMENT).find(f"{_W}body")
+        notes = {id: text for kind in _NOTES.values() for id, text in _notes(archive, kind)}
     if body is None:
         raise DocumentDamaged(f"{_DOCUMENT} of {file.name} has no body.", next="Save it anew.", reader="docx")
     for fallback in list(body.iter(_FALLBACK)):  # the same text box again, for older programs
@@ -41,10 +43,10 @@ def read(file: Path, trail: Trail) -> Extraction:
     tables: list[Table] = []
     for block in _blocks(body):
         if block.tag == f"{_W}tbl":
-            rows = tuple(tuple(_row(row)) for row in block.iter(f"{_W}tr"))
+            rows = tuple(tuple(_row(row, notes)) for row in block.iter(f"{_W}tr"))
             tables.append(Table(rows=rows, page=1))
             lines += ["", *map(markup.row_line, rows), ""]
-        elif line := _text(block):
+        elif line := _text(block, notes):
             if (level := _level(block, levels)) is not None:
                 headings.append(Heading(level, line, 1))
                 lines += ["", line, ""]
@@ -72,14 +74,30 @@ def _blocks(body: etree._Element) -> Iterator[etree._Element]:
             yield element
 
 
-def _row(row: etree._Element) -> Iterator[str]:
+def _notes(archive: Archive, kind: str) -> Iterator[tuple[tuple[str, str], str]]:
+    """The notes of *kind*, footnote or endnote, by kind and id; those that only draw a line have no text."""
+    if (part := f"word/{kind}s.xml") in archive:
+        for note in archive.xml(part).iter(f"{_W}{kind}"):
+            text = " ".join(filter(None, (_text(each, {}) for each in note.iter(f"{_W}p"))))
+            yield (kind, note.get(f"{_W}id", "")), text
+
+
+def _row(row: etree._Element, notes: Mapping[tuple[str, str], str]) -> Iterator[str]:
     for cell in row.iter(f"{_W}tc"):
-        yield " ".join(filter(None, (_text(each) for each in cell.iter(f"{_W}p"))))
+        yield " ".join(filter(None, (_text(each, notes) for each in cell.iter(f"{_W}p"))))
 
 
-def _text(paragraph: etree._Element) -> str:
-    said = (each.text or "" if each.tag == f"{_W}t" else _SIGNS.get(each.tag, "") for each in paragraph.iter())
-    return "".join(said).strip()
+def _text(paragraph: etree._Element, notes: Mapping[tuple[str, str], str]) -> str:
+    return "".join(_said(each, notes) for each in paragraph.iter()).strip()
+
+
+def _said(element: etree._Element, notes: Mapping[tuple[str, str], str]) -> str:
+    if element.tag == f"{_W}t":
+        return element.text or ""
+    if kind := _NOTES.get(element.tag):
+        note = notes.get((kind, element.get(f"{_W}id", "")))
+        return f" [{note}]" if note else ""
+    return _SIGNS.get(element.tag, "")
 
 
 def _level(paragraph: etree._Element, levels: dict[str, int]) -> int | None:

@@ -50,7 +50,7 @@ def decoded(content: bytes, name: str) -> str:
             pass
     if (text := kinds.decode(content)) is None:
         raise DocumentDamaged(
-            f"{name} begins as text and is none further on.", next="Find another copy.", reader="lxml"
+            f"{name} begins as text and continues as something else.", next="Find another copy.", reader="lxml"
         )
     return text
 

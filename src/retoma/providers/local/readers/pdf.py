@@ -12,17 +12,20 @@ import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import pikepdf
 import pypdfium2  # type: ignore[import-untyped]  # it has no types
 from pypdfium2 import raw
 
-from retoma.providers import Extraction, Page
+from retoma.providers import Extraction, Page, Table
 from retoma.providers.local import limits, markup
 from retoma.providers.local.errors import DocumentDamaged, DocumentEncrypted
 from retoma.providers.local.outlines import Heading, chapters
-from retoma.providers.local.readers import typography
-from retoma.providers.local.readers.forms import fields_of, with_fields
+from retoma.providers.local.readers import ruled, typography
+from retoma.providers.local.readers.columns import text_by_columns
+from retoma.providers.local.readers.forms import fields_of, notes_of, with_written
+from retoma.providers.local.readers.nonsense import is_nonsense
 from retoma.providers.local.trail import Trail
 
 _OUTLINE_DEPTH = 4
@@ -46,22 +49,19 @@ _OPERATORS = {
 }
 """All operators of a page, and pikepdf's own name for an inline picture."""
 
-_SOFT_HYPHEN = "\ufffe"  # pdfium's sign for a word that was divided at the end of a line
-_GLYPHS = re.compile("[\ufffd\ue000-\uf8ff\uffff]")
-
 
 def read(file: Path, trail: Trail) -> Extraction:
     """What pdfium reads. A page without text that shows something has the source "scan"."""
     reading = _read(file, file, trail, "pypdfium2")
     with _checked(file, trail) as pdf:
-        return with_fields(reading, fields_of(pdf))
+        return with_written(reading, fields_of(pdf), notes_of(pdf))
 
 
 def repair(file: Path, trail: Trail) -> Extraction:
     """What pdfium reads after the file was repaired."""
     with _checked(file, trail) as pdf:
-        fields = fields_of(pdf)
-    return with_fields(_read(file, repaired(file, trail), trail, "pikepdf+pypdfium2"), fields)
+        fields, notes = fields_of(pdf), notes_of(pdf)
+    return with_written(_read(file, repaired(file, trail), trail, "pikepdf+pypdfium2"), fields, notes)
 
 
 def repaired(file: Path, trail: Trail) -> bytes:
@@ -130,14 +130,16 @@ def _read(file: Path, source: Path | bytes, trail: Trail, reader: str) -> Extrac
         outline = _outline(pdf)
         pages: list[Page] = []
         lines: list[typography.SetLine] = []
+        tables: list[Table] = []
         for number in range(1, len(pdf) + 1):
             trail.at(reader, number)
-            page, set_lines = _page(file, pdf, number, letters=not outline)
-            pages.append(page)
-            lines += set_lines
-        markup.check_size(file.name, pages)
+            sheet = _page(file, pdf, number, letters=not outline)
+            pages.append(sheet.page)
+            lines += sheet.lines
+            tables += sheet.tables
+        markup.check_size(file.name, pages, tables)
         headings = typography.headings_of(lines)
-        return Extraction(pages=tuple(pages), outline=outline, headings=headings, reader=reader)
+        return Extraction(pages=tuple(pages), tables=tuple(tables), outline=outline, headings=headings, reader=reader)
 
 
 @contextmanager
@@ -166,19 +168,29 @@ def opened_or_repaired(file: Path, trail: Trail) -> Iterator[pypdfium2.PdfDocume
         yield pdf
 
 
-def _page(
-    file: Path, pdf: pypdfium2.PdfDocument, number: int, *, letters: bool
-) -> tuple[Page, list[typography.SetLine]]:
-    """The page, and how its lines are set when *letters* are asked for."""
+class _Sheet(NamedTuple):
+    """A page, how its lines are set, and its ruled tables."""
+
+    page: Page
+    lines: list[typography.SetLine]
+    tables: list[Table]
+
+
+def _page(file: Path, pdf: pypdfium2.PdfDocument, number: int, *, letters: bool) -> _Sheet:
+    """The page; how its lines are set only when *letters* are asked for."""
     lines: list[typography.SetLine] = []
     try:
         page = pdf[number - 1]
         try:
             text_page = page.get_textpage()
             found = text_page.get_text_range()
-            text = found.replace(_SOFT_HYPHEN, "")
-            if len(_GLYPHS.findall(text)) * 2 > len("".join(text.split())):
-                text = ""  # glyphs without a meaning: the font does not say which letters they are
+            text = "" if is_nonsense(found) else found
+            tables = ruled.tables_of(page, text_page) if text else []
+            if tables:
+                text, tables = ruled.text_with(text_page, tables)
+            else:
+                text = text_by_columns(text_page, text) or text
+            text = text.replace(markup.SOFT_HYPHEN, "")
             if text and letters:
                 lines = typography.lines_of(text_page, found, number)
             text_page.close()
@@ -187,7 +199,8 @@ def _page(
             page.close()
     except pypdfium2.PdfiumError as error:
         raise _damaged(file, error, page=number) from error
-    return Page(number=number, text=markup.clean(text), source="scan" if scan else "text"), lines
+    told = Page(number=number, text=markup.clean(text), source="scan" if scan else "text")
+    return _Sheet(told, lines, [Table(rows=each.rows, page=number) for each in tables])
 
 
 def _shows(page: pypdfium2.PdfPage) -> bool:

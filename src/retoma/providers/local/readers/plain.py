@@ -47,7 +47,9 @@ def text_of(file: Path) -> str:
     text = kinds.decode(file.read_bytes())
     if text is None:
         raise DocumentDamaged(
-            f"{file.name} begins as text and is none further on.", next="Find another copy of it.", reader="text"
+            f"{file.name} begins as text and continues as something else.",
+            next="Find another copy of it.",
+            reader="text",
         )
     return text
 
