@@ -151,7 +151,9 @@ class Catalogue:
         """A new project. *given* may hold description, prompt_id, model, mode, position, chunk_tokens, at_once,
         max_resumes and max_retries.
         """
-        values = execution.checked({"name": _named(name, "project"), **given}, whole=True)
+        part = given.get("position") is not None or given.get("chunk_tokens") is not None
+        mode = given.get("mode") or execution.usual_mode(self.app, given.get("model"), part=part)
+        values = execution.checked({**given, "name": _named(name, "project"), "mode": mode}, whole=True)
         if values["prompt_id"] is not None:
             await self.prompt(values["prompt_id"], conn=conn)
         (id,) = await self._rows(projects.create(values), conn)

@@ -8,7 +8,7 @@ import shlex
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,6 +17,7 @@ from retoma.cli.batch_watch import SOME_FAILED, follow
 from retoma.cli.language import Phrase, relayed, words
 from retoma.cli.root import INTERRUPTED
 from retoma.model.ids import BatchId
+from retoma.pipelines.classification.cli_teach import forget, refine, taught, teach
 
 if TYPE_CHECKING:
     from retoma.app.retoma import Retoma
@@ -37,11 +38,42 @@ class Wish:
     name: str
     labels: Path | None
     export: Path | None
+    refine: bool
     detach: bool
     at_once: int
     reference: str
     command: str
     """What to type to go on."""
+
+
+class Classify(click.Group):
+    """A folder after 'retoma classify' is classified; a command of ours after it is that command."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """That of the folder's command, unless another one is named or help is asked for."""
+        if not args or args[0] in self.commands or args[0] in ("--help", "-h"):
+            return super().make_context(info_name, args, parent, **extra)
+        return self.commands["folder"].make_context(info_name, args, parent, **extra)
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        """How it is typed."""
+        return [*self.commands["folder"].collect_usage_pieces(ctx), "|", self.subcommand_metavar]
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Those of the folder's command, and the others."""
+        click.Command.format_options(self.commands["folder"], ctx, formatter)
+        self.format_commands(ctx, formatter)
+
+
+@click.group(cls=Classify)
+def classify() -> None:
+    """Tell the kind of every document in DIR, and learn from people.
+
+    'retoma classify DIR' is short for 'retoma classify folder DIR'. What people decide at the review desk or say in a
+    file teaches the project; 'refine' goes through an execution again with it.
+    """
 
 
 @click.command()
@@ -56,12 +88,13 @@ class Wish:
 @click.option(
     "--export", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write .xlsx, .csv or .json."
 )
+@click.option("--no-refine", is_flag=True, help="Leave each category as it was found in its document alone.")
 @click.option("--detach", is_flag=True, help="Queue the work and leave; workers do it.")
 @click.option(
     "--at-once", type=click.IntRange(1, 10), default=10, show_default=True, metavar="N", help="Documents at once."
 )
 @context.app_option
-def classify(
+def folder(
     folder: Path,
     labels: Path | None,
     name: str | None,
@@ -69,6 +102,7 @@ def classify(
     at_once: int,
     reference: str | None,
     *,
+    no_refine: bool,
     detach: bool,
 ) -> None:
     """Tell the kind of every document in DIR.
@@ -86,11 +120,13 @@ def classify(
     typed += ["--labels", str(labels)] if labels else []
     typed += ["--name", name] if name else []
     typed += ["--export", str(export)] if export else []
+    typed += ["--no-refine"] if no_refine else []
     wish = Wish(
         folder=folder,
         name=(name or str(folder.resolve()))[-200:],
         labels=labels,
         export=export,
+        refine=not no_refine,
         detach=detach,
         at_once=at_once,
         reference=context.reference_of(reference),
@@ -102,6 +138,12 @@ def classify(
         output.talk("You left; nothing that is done is lost. To go on: {command}", command=wish.command)
         code = INTERRUPTED
     click.get_current_context().exit(code)
+
+
+folder.name = "classify"  # what the audit says
+classify.add_command(folder, "folder")
+for each in (teach, forget, refine, taught):
+    classify.add_command(each)
 
 
 async def _classify(wish: Wish) -> int:
@@ -117,7 +159,7 @@ async def _classify(wish: Wish) -> int:
             app, "project", None, lambda conn: _project(library, wish, conn), made=lambda made: made.id
         )
         intake = await _take(library, project, wish)
-        batch = await _begin(library, project)
+        batch = await _begin(library, project, refine=wish.refine)
         if wish.detach:
             return await _leave(app, batch)
         code = await _work(library, batch, wish)
@@ -182,9 +224,13 @@ async def _take(library: Classification, project: Project, wish: Wish) -> Intake
     return intake
 
 
-async def _begin(library: Classification, project: Project) -> Batch:
+async def _begin(library: Classification, project: Project, *, refine: bool) -> Batch:
     batch, new = await acting.change(
-        library.app, "batch", None, lambda conn: _begun(library, project, conn), made=lambda begun: begun[0].id
+        library.app,
+        "batch",
+        None,
+        lambda conn: _begun(library, project, conn, refine=refine),
+        made=lambda begun: begun[0].id,
     )
     if new:
         known = await _known(library, batch)
@@ -201,9 +247,9 @@ async def _begin(library: Classification, project: Project) -> Batch:
     return batch
 
 
-async def _begun(library: Classification, project: Project, conn: object) -> tuple[Batch, bool]:
+async def _begun(library: Classification, project: Project, conn: object, *, refine: bool) -> tuple[Batch, bool]:
     """The execution, and whether it is new; one that is not goes on."""
-    batch, new = await library.begin(project.id, conn=conn)
+    batch, new = await library.begin(project.id, refine=refine, conn=conn)
     if not new:
         await library.resume(batch.id, by=acting.person(), conn=conn)
     return batch, new
@@ -278,7 +324,10 @@ async def _rest(library: Classification, project: Project, batch: Batch, wish: W
         return None
     output.talk("{number} documents came later.", number=len(new))
     more = await acting.change(
-        library.app, "project", project.id, lambda conn: library.start(project.id, documents=new, conn=conn)
+        library.app,
+        "project",
+        project.id,
+        lambda conn: library.start(project.id, documents=new, refine=wish.refine, conn=conn),
     )
     return await _work(library, more, wish)
 
@@ -308,11 +357,35 @@ async def _told(library: Classification, batch: Batch, wish: Wish, code: int) ->
     if len(failed) > _MOST_TOLD:
         output.talk("  … and {number} more: retoma batch errors {id}", number=len(failed) - _MOST_TOLD, id=batch.id)
     now = await library.execution(batch.id)
+    await _together(library, batch.id)
     if now.skipped:
         output.talk("{skipped} were classified before and were skipped.", skipped=now.skipped)
     if wish.export is not None:
         await _export(library, batch.id, wish.export)
     return code
+
+
+async def _together(library: Classification, id: BatchId) -> None:
+    """What the documents said of each other."""
+    found = await library.finding(id)
+    if found is None or found.outcome == "off":
+        return
+    if found.outcome != "refined":
+        output.talk("The batch was not refined; every document keeps the category that was found in it alone.")
+        return
+    output.talk(
+        "Compared with each other, {changed} of {documents} documents have another category than alone.",
+        changed=found.changed,
+        documents=found.documents,
+    )
+    for group in found.groups:
+        output.talk(
+            "  {documents} documents fit no category. Words that describe them: {names}",
+            documents=group["documents"],
+            names=", ".join(group["words"]),
+        )
+    if found.unused:
+        output.talk("  No document fits: {names}", names=", ".join(found.unused))
 
 
 async def _export(library: Classification, id: BatchId, file: Path) -> None:

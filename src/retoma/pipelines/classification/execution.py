@@ -11,8 +11,9 @@ from retoma.app.retoma import Retoma
 from retoma.errors import BatchConflict, ConfigurationError, Conflict, NotFound
 from retoma.model.batch import Batch
 from retoma.pipelines.classification import documents, executions, labels, projects, results
+from retoma.pipelines.classification.labels import LOCAL
 from retoma.pipelines.classification.model import Project, ProjectDocument, SavedPrompt
-from retoma.pipelines.classification.pipeline import LOCAL, Paper, classify_document
+from retoma.pipelines.classification.pipeline import Paper, classify_document
 from retoma.providers import Chat, Classifier
 from retoma.values.fingerprints import fingerprint
 
@@ -53,6 +54,13 @@ def models(app: Retoma) -> list[str]:
     return [*([app.provider(Chat).model] if app.provides(Chat) else []), LOCAL]
 
 
+def usual_mode(app: Retoma, model: str | None, *, part: bool) -> str:
+    """How much is read of a document when nobody says it: all by this machine, which is free; a part by a model, or
+    when something was said of the *part*.
+    """
+    return "whole" if not part and (model or models(app)[0]) == LOCAL else "chunk"
+
+
 def _asked_by(app: Retoma, model: str) -> str:
     """Who answers for *model*: another classifier finds other things, also under the same name."""
     kind = Classifier if model == LOCAL else Chat
@@ -60,7 +68,9 @@ def _asked_by(app: Retoma, model: str) -> str:
     return f"{getattr(who, 'provider', '')}:{getattr(who, 'model', '') if model == LOCAL else model}"
 
 
-def configuration(app: Retoma, project: Project, prompt: SavedPrompt, *, reuse: bool = True) -> dict[str, Any]:
+def configuration(
+    app: Retoma, project: Project, prompt: SavedPrompt, *, reuse: bool = True, refine: bool = True
+) -> dict[str, Any]:
     """What an execution is made with. *hash* is over all that decides what is found in a document."""
     if prompt.archived_at is not None:
         raise Conflict(
@@ -79,14 +89,16 @@ def configuration(app: Retoma, project: Project, prompt: SavedPrompt, *, reuse: 
         "max_resumes": project.max_resumes,
         "max_retries": project.max_retries,
         "reuse": reuse,
+        "refine": refine,
     }
 
 
 def frozen(
-    app: Retoma, prompt: str, *, model: str | None = None, mode: str = "chunk", position: str = "end",
+    app: Retoma, prompt: str, *, model: str | None = None, mode: str | None = None, position: str = "end",
     chunk_tokens: int = 512,
 ) -> dict[str, Any]:  # fmt: skip
     """What a document is classified with."""
+    mode = mode or usual_mode(app, model, part=(position, chunk_tokens) != ("end", 512))
     checked({"mode": mode, "position": position, "chunk_tokens": chunk_tokens}, whole=False)
     chosen = model or models(app)[0]
     found = labels.parsed(prompt)

@@ -32,6 +32,12 @@ _LONGEST_CELL = 32_767
 _CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 _UNKNOWN = "desconhecido"  # in no sum, and not zero
 
+_RULES = {
+    "centre": "mais perto dos documentos da nova categoria",
+    "stranger": "grupo que não se parece com nenhuma categoria",
+    "first": "o lote não foi refinado",
+}
+
 COLUMNS: dict[str, Callable[[Result], Any]] = {
     "Código": lambda each: each.code,
     "Número do processo": lambda each: each.case_number,
@@ -41,6 +47,8 @@ COLUMNS: dict[str, Callable[[Result], Any]] = {
     "Confiança": lambda each: each.confidence,
     "Pontuação": lambda each: each.score,
     "Revisar": lambda each: "sim" if each.to_review else "não" if each.category else None,
+    "Categoria antes do lote": lambda each: each.was_label,
+    "Mudou por": lambda each: _RULES.get((each.why or {}).get("rule", "")) if each.was_label else None,
     "Justificativa": lambda each: each.justification,
     "Status": lambda each: DOCUMENTS[each.state],
     "Fonte": lambda each: SOURCES.get(each.source, each.source),
@@ -140,6 +148,8 @@ def _whole(each: Result) -> dict[str, Any]:
         "tentativas": each.attempts,
         "erro_mensagem": each.said,
         "resultado_json": each.answer,
+        "antes_do_lote": each.was,
+        "mudanca": each.why,
         "copiado_de": each.copied_from,
         "processado_em": each.processed_at.isoformat() if each.processed_at else None,
     }

@@ -7,6 +7,7 @@ _ROUTES = "retoma.pipelines.classification.http.executions:router"
 CLASSIFICATION = Extension(
     name="classification",
     pipelines="retoma.pipelines.classification.pipeline:PIPELINES",
+    migrations="retoma.pipelines.classification.migrations",
     site=(
         Mounted(router="retoma.pipelines.classification.pages.router:router"),
         Mounted(router=_ROUTES, prefix="/classificador/api"),
@@ -22,11 +23,13 @@ CLASSIFICATION = Extension(
         "lotes": "project",
         "codigos": "code",
         "execucoes": "batch",
+        "exemplos": "example",
         "watchdog": "watchdog",
         "classificar-avulso": "trial",
         "teste": "trial",
     },
     standing="retoma.pipelines.classification.standing:KINDS",
+    reviews="retoma.pipelines.classification.reviews:REVIEWS",
     commands={
         "classify": Offered(
             command="retoma.pipelines.classification.cli:classify",

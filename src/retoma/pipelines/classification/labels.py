@@ -20,6 +20,8 @@ from retoma.providers import Label
 
 DEFAULT_NAME = "Tipos de documento"
 SUB = " > "
+LOCAL = "local"
+"""The model that is this machine itself."""
 LONGEST_PROMPT = 100_000
 """Characters, by whatever way it comes."""
 

@@ -11,17 +11,18 @@ from retoma.errors import BatchConflict, NotFound
 from retoma.model.batch import Batch, BatchState, Progress, Resumed
 from retoma.model.ids import BatchId
 from retoma.pipelines.classification import execution as starting
-from retoma.pipelines.classification import executions, exports, preview, results
-from retoma.pipelines.classification.catalogue import Catalogue
+from retoma.pipelines.classification import executions, exports, findings, preview, results
+from retoma.pipelines.classification.findings import Finding
 from retoma.pipelines.classification.intake import pieces_of
 from retoma.pipelines.classification.model import Execution, Project, Result, SavedPrompt
 from retoma.pipelines.classification.preview import Trial
+from retoma.pipelines.classification.teaching import Lessons
 
 ROUTE = starting.ROUTE
 _OPEN = (BatchState.QUEUED, BatchState.RUNNING, BatchState.PAUSED, BatchState.STALLED)
 
 
-class Classification(Catalogue):
+class Classification(Lessons):
     """What can be asked of classification, on an open app. Where a method takes *conn*, its changes commit or roll
     back with the caller's own.
     """
@@ -34,18 +35,21 @@ class Classification(Catalogue):
         *,
         documents: Sequence[int] | None = None,
         reuse: bool = True,
+        refine: bool = True,
         name: str | None = None,
         correlation_id: str | None = None,
         conn: object = None,
     ) -> Batch:
         """Begin to classify the project, or some of its *documents*; comes back at once. What an earlier execution
-        found in the same content with the same settings is taken over, unless *reuse* is False.
+        found in the same content with the same settings is taken over, unless *reuse* is False. When all have ended,
+        the batch judges them by each other, unless *refine* is False.
         """
         return (
             await self.begin(
                 project_id,
                 documents=documents,
                 reuse=reuse,
+                refine=refine,
                 name=name,
                 correlation_id=correlation_id,
                 again=True,
@@ -59,6 +63,7 @@ class Classification(Catalogue):
         *,
         documents: Sequence[int] | None = None,
         reuse: bool = True,
+        refine: bool = True,
         name: str | None = None,
         correlation_id: str | None = None,
         again: bool = False,
@@ -69,7 +74,9 @@ class Classification(Catalogue):
         """
         async with self._within(conn) as connection:
             project = await self.project(project_id, hold=True, conn=connection)
-            how = starting.configuration(self.app, project, await self._prompt_of(project, connection), reuse=reuse)
+            how = starting.configuration(
+                self.app, project, await self._prompt_of(project, connection), reuse=reuse, refine=refine
+            )
             if documents is None and not again:
                 rows = await self._rows(executions.unfinished(project_id, how["hash"]), connection)
                 if rows:
@@ -147,6 +154,11 @@ class Classification(Catalogue):
     async def categories(self, id: int) -> list[tuple[str, str, int]]:
         """Category, confidence, and how many documents."""
         return await self._rows(results.categories(id))
+
+    async def finding(self, id: int) -> Finding | None:
+        """What the batch said of its documents when it was judged as a whole; None until it was."""
+        rows = await self._rows(findings.latest(id))
+        return rows[0] if rows else None
 
     async def resume(self, id: BatchId, *, by: str = "person", conn: object = None) -> Resumed:
         """Continue from where it stopped; asked again while it runs, it says that it does."""

@@ -233,16 +233,35 @@ class Result:
     failed_at: datetime | None
     created_at: datetime
     processed_at: datetime | None
+    decided_by: str | None = None
+    decided_at: datetime | None = None
+    """When a person confirmed or corrected it."""
+    was: dict[str, Any] | None = None
+    """What it was before its batch was judged as a whole, when that changed it."""
+    why: dict[str, Any] | None = None
+    """Why that changed it."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "state", JobState(self.state))
-        if isinstance(self.answer, str):
-            object.__setattr__(self, "answer", orjson.loads(self.answer))
+        for name in ("answer", "was", "why"):
+            if isinstance(value := getattr(self, name), str):
+                object.__setattr__(self, name, orjson.loads(value))
 
     @property
     def to_review(self) -> bool:
         """Whether a person should look: the verdict is not sure."""
-        return self.confidence == "baixa"
+        return self.confidence == "baixa" and self.decided_at is None
+
+    @property
+    def was_label(self) -> str | None:
+        """The label it had before its batch was judged as a whole, when that gave it another."""
+        if self.was is None:
+            return None
+        before, now = (
+            " > ".join(part for part in parts if part)
+            for parts in ((self.was["category"], self.was["subcategory"]), (self.category, self.subcategory))
+        )
+        return before if before != now and self.decided_at is None else None
 
     @property
     def said(self) -> str | None:

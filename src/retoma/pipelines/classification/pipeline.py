@@ -4,6 +4,7 @@ of its batch; what has become of the project meanwhile does not matter.
 
 from __future__ import annotations
 
+import base64
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -15,9 +16,11 @@ from retoma.app.fetch import fetch
 from retoma.errors import NotFound
 from retoma.model.endings import Reject, Skip
 from retoma.model.retry import Retry
-from retoma.pipelines.classification import excerpt, results
+from retoma.pipelines.classification import excerpt, findings, results
 from retoma.pipelines.classification.answer import Said, asked, shape_of
-from retoma.pipelines.classification.labels import SUB, from_json
+from retoma.pipelines.classification.finishing import refine_batch
+from retoma.pipelines.classification.labels import LOCAL, SUB, from_json
+from retoma.pipelines.classification.refine_again import refine_execution
 from retoma.pipelines.files.ingest import hash_of, local_file
 from retoma.providers import (
     BlobStore,
@@ -25,6 +28,7 @@ from retoma.providers import (
     Classifier,
     Extraction,
     Extractor,
+    Placing,
     ProviderError,
     RequestRejected,
     Verdict,
@@ -36,9 +40,6 @@ from retoma.values.text import storable
 
 HIDDEN = "caracteres_invisiveis"
 """Under which an answer says how many characters were left out because nobody sees them."""
-LOCAL = "local"
-"""The model that is this machine itself."""
-
 _READ_SECONDS = 90.0
 _ASK_SECONDS = 60.0
 
@@ -69,6 +70,8 @@ class Finding:
     case_number: str | None = None
     answer: dict[str, Any]
     """All that was said, as people may export it."""
+    place: str | None = None
+    """Where it lies among others: the name of the space, a colon, and the vector as it is kept, in base 64."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +84,12 @@ class Outcome:
 
 
 @pipeline(
-    "classification", internal=True, retry=Retry(attempts=3, wait=5.0, factor=2.0), timeout=120.0, stall_seconds=300.0
+    "classification",
+    internal=True,
+    retry=Retry(attempts=3, wait=5.0, factor=2.0),
+    timeout=120.0,
+    stall_seconds=300.0,
+    finish=refine_batch,
 )
 async def classify_document(
     paper: Paper,
@@ -106,16 +114,18 @@ async def classify_document(
         )
     part = excerpt.cut(text, mode=how["mode"], position=how["position"], tokens=how["chunk_tokens"])
     found = await judged(part, how, run, hidden=hidden, classifier=classifier, chat=chat)
+    told = asdict(found)
+    place = told.pop("place")
     saved = {
         "settings_hash": how["hash"],
-        **asdict(found),
+        **told,
         "answer": orjson.dumps(found.answer).decode(),
         "text_source": excerpt.source_of(extraction, paper.kind or ""),
         "text_tokens": excerpt.tokens_of(text),
         "tokens": excerpt.tokens_of(part),
         "chunk_used": part[: excerpt.KEPT],
     }
-    await run.transact("save", _saved, run.job, saved)
+    await run.transact("save", _saved, run.job, saved, place)
     return Outcome(category=found.category, subcategory=found.subcategory, confidence=found.confidence)
 
 
@@ -130,14 +140,21 @@ async def _known(connection: psycopg.AsyncConnection[Any], job: int, paper: Pape
     if not reuse:
         return None
     rows = await fetch(connection, results.copy_known(job))
+    if rows:
+        await fetch(connection, findings.copy_place(job))
     return rows[0] if rows else None
 
 
-async def _saved(connection: psycopg.AsyncConnection[Any], job: int, saved: dict[str, Any]) -> int:
+async def _saved(
+    connection: psycopg.AsyncConnection[Any], job: int, saved: dict[str, Any], place: str | None = None
+) -> int:
     clean = {name: storable(value) if isinstance(value, str) else value for name, value in saved.items()}
     rows = await fetch(connection, results.save(job, clean))
     if not rows:
         raise Reject("execution_gone: the execution of this document was removed; nothing is left to save it in.")
+    if place is not None:
+        space, _, vector = place.rpartition(":")
+        await fetch(connection, findings.place(job, space, base64.b64decode(vector)))
     return rows[0]
 
 
@@ -209,7 +226,7 @@ async def _judged(part: str, how: dict[str, Any], run: Asking, *, classifier: Cl
             (verdict,) = await classifier.classify([part], labels, timeout=_ASK_SECONDS)
         except RequestRejected as error:
             raise Reject(f"not_classifiable: {error}") from error
-        return _by_likeness(verdict, f"{classifier.provider}:{classifier.model}")
+        return _by_likeness(verdict, f"{classifier.provider}:{classifier.model}", _placed(verdict, classifier))
 
     found: Finding = await run.step("classify", judge)
     return found
@@ -226,7 +243,15 @@ def _by_model(said: Said) -> Finding:
     )
 
 
-def _by_likeness(verdict: Verdict, model: str) -> Finding:
+def _placed(verdict: Verdict, classifier: Classifier) -> str | None:
+    if verdict.vector is None or not isinstance(classifier, Placing):
+        return None
+    from retoma.pipelines.classification.judging import packed  # noqa: PLC0415 - numpy, which a language model needs not
+
+    return f"{classifier.space}:{base64.b64encode(packed(verdict.vector)).decode()}"
+
+
+def _by_likeness(verdict: Verdict, model: str, place: str | None) -> Finding:
     category, _, subcategory = verdict.label.partition(SUB)
     answer = {
         "categoria": category,
@@ -248,7 +273,8 @@ def _by_likeness(verdict: Verdict, model: str) -> Finding:
         margin=verdict.margin,
         quote=verdict.quote,
         answer=answer,
+        place=place,
     )
 
 
-PIPELINES: tuple[Pipeline[Any, Any], ...] = (classify_document,)
+PIPELINES: tuple[Pipeline[Any, Any], ...] = (classify_document, refine_batch, refine_execution)

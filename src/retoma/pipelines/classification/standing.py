@@ -26,4 +26,13 @@ def code(id: str) -> Query[str]:
     return Query(SQL["code"], str, {"id": _number(id)})
 
 
-KINDS: Mapping[str, Callable[[str], Query[str]]] = {"prompt": prompt, "project": project, "code": code}
+def example(id: str) -> Query[str]:
+    return Query(SQL["example"], str, {"id": _number(id)})
+
+
+KINDS: Mapping[str, Callable[[str], Query[str]]] = {
+    "prompt": prompt,
+    "project": project,
+    "code": code,
+    "example": example,
+}

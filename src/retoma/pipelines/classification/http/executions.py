@@ -12,7 +12,7 @@ from fastapi.responses import StreamingResponse
 
 from retoma.model.ids import BatchId
 from retoma.pipelines.classification.exports import MEDIA_TYPES
-from retoma.pipelines.classification.http import catalogue
+from retoma.pipelines.classification.http import catalogue, teaching
 from retoma.pipelines.classification.http import result_schemas as result_shapes
 from retoma.pipelines.classification.http import schemas as shapes
 from retoma.pipelines.classification.http.causes import trouble_of
@@ -36,6 +36,7 @@ CONTENT = "content:read"
 
 router = APIRouter(tags=["classification"], route_class=ApiRoute)
 router.include_router(catalogue.router)
+router.include_router(teaching.router)
 
 _STREAM: dict[int | str, dict[str, Any]] = {
     200: {"content": {"text/event-stream": STREAM[200]["content"]["text/event-stream"]}},
@@ -90,8 +91,10 @@ async def get_execution(execution: Found, visit: Here, response: Response) -> sh
 @needs("read", limited=True, tag=etags.of_batch_in(NAME))
 async def get_execution_detail(execution: Found, visit: Here) -> shapes.Detail:
     """An execution with its heartbeat, its errors, the route it came from, its pace and why it does not move."""
-    found, pace, failed = await Classification(visit.app).detail(execution.id)
-    return shapes.Detail.looked_at(found, pace, failed, content=visit.may(CONTENT))
+    library = Classification(visit.app)
+    found, pace, failed = await library.detail(execution.id)
+    together = await library.finding(execution.id)
+    return shapes.Detail.looked_at(found, pace, failed, together, content=visit.may(CONTENT))
 
 
 @router.get("/execucoes/{id}/erros")
@@ -195,7 +198,12 @@ async def start_execution(
     visit.only(NAME)
     how = body or shapes.Start()
     batch, new = await Classification(visit.app).begin(
-        id, documents=how.codigos_ids, reuse=how.reaproveitar, correlation_id=visit.correlation_id, conn=visit.conn
+        id,
+        documents=how.codigos_ids,
+        reuse=how.reaproveitar,
+        refine=how.refinar,
+        correlation_id=visit.correlation_id,
+        conn=visit.conn,
     )
     await submitted(request, "batch", [batch.id])
     await quotas_of(request).make_room(visit, 0)

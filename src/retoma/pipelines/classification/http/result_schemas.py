@@ -25,6 +25,46 @@ class ResultFilter(Wanted):
     detalhes: Flag = False
 
 
+class Before(Schema):
+    """What a result was before its batch was judged as a whole."""
+
+    categoria: str | None
+    subcategoria: str | None
+    confianca: str | None
+
+    @classmethod
+    def seen(cls, each: Result) -> Before | None:
+        """As it goes over the wire; nothing where the batch changed nothing."""
+        if each.was is None:
+            return None
+        was = each.was
+        return cls(categoria=was["category"], subcategoria=was["subcategory"], confianca=was["confidence"])
+
+
+class Moved(Schema):
+    """Why the batch changed a result."""
+
+    regra: str
+    semelhanca: float | None
+    semelhanca_antes: float | None
+    documentos_parecidos: int | None
+    vizinhos: list[int]
+
+    @classmethod
+    def seen(cls, each: Result) -> Moved | None:
+        """As it goes over the wire; nothing where the batch changed nothing."""
+        if each.why is None:
+            return None
+        why = each.why
+        return cls(
+            regra=why["rule"],
+            semelhanca=why.get("likeness"),
+            semelhanca_antes=why.get("likeness_before"),
+            documentos_parecidos=why.get("documents"),
+            vizinhos=[near["id"] for near in why.get("neighbours", ())],
+        )
+
+
 class ResultShown(Schema):
     """A document and what was found. What documents say is there with the scope content:read."""
 
@@ -49,6 +89,8 @@ class ResultShown(Schema):
     custo_usd: str | None
     chunk_usado: str | None
     resultado_json: dict[str, Any] | None
+    antes_do_lote: Before | None
+    mudanca: Moved | None
     motivo: str | None
     erro_mensagem: str | None
     tentativas: int
@@ -81,6 +123,8 @@ class ResultShown(Schema):
             custo_usd=None if each.cost is None else str(each.cost),
             chunk_usado=each.chunk_used if content and details else None,
             resultado_json=each.answer if content and details else None,
+            antes_do_lote=Before.seen(each),
+            mudanca=Moved.seen(each),
             motivo=each.reason,
             erro_mensagem=each.said if content else None,
             tentativas=each.attempts,

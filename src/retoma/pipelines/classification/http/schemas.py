@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from retoma.model.batch import Progress
+from retoma.pipelines.classification.findings import Finding
 from retoma.pipelines.classification.http.causes import trouble_of
 from retoma.pipelines.classification.model import Execution, Result
 from retoma.pipelines.classification.translations import EXECUTIONS
@@ -16,10 +17,13 @@ from retoma.web.words.causes import cause_shown
 
 
 class Start(Asked):
-    """Which documents; all when none are named. *reaproveitar* false classifies anew what was classified before."""
+    """Which documents; all when none are named. *reaproveitar* false classifies anew what was classified before;
+    *refinar* false leaves every result as it was found alone.
+    """
 
     codigos_ids: Annotated[list[Id], Field(min_length=1, max_length=20_000)] | None = None
     reaproveitar: bool = True
+    refinar: bool = True
 
 
 ExecutionStatus = Literal["PENDENTE", "EM_ANDAMENTO", "CONCLUIDO", "TRAVADO", "ERRO", "PAUSADO", "CANCELADO"]
@@ -89,6 +93,48 @@ class Summary(Schema):
         return cls(**_summary(each, content=content))
 
 
+class Strangers(Schema):
+    """Documents that are alike and fit no category. Their words are there with content:read."""
+
+    documentos: int
+    palavras: list[str] | None
+    exemplos: list[int]
+
+
+class Together(Schema):
+    """What the batch said of its documents when it was judged as a whole."""
+
+    resultado: Literal["refined", "too_few", "no_spread", "contradicted", "off", "no_vectors"]
+    documentos_julgados: int
+    mudaram: int
+    sem_categoria: int
+    grupos: list[Strangers]
+    categorias_sem_documento: list[str]
+    julgado_em: Time
+
+    @classmethod
+    def seen(cls, each: Finding | None, *, content: bool) -> Together | None:
+        """As it goes over the wire; nothing until the batch was judged."""
+        if each is None:
+            return None
+        return cls(
+            resultado=each.outcome,
+            documentos_julgados=each.documents,
+            mudaram=each.changed,
+            sem_categoria=each.others,
+            grupos=[
+                Strangers(
+                    documentos=group["documents"],
+                    palavras=group["words"] if content else None,
+                    exemplos=[near["id"] for near in group["examples"]],
+                )
+                for group in each.groups
+            ],
+            categorias_sem_documento=each.unused,
+            julgado_em=each.found_at,
+        )
+
+
 class Detail(Summary):
     """An execution with its pace and the documents in error. The words of errors are there with content:read."""
 
@@ -102,9 +148,12 @@ class Detail(Summary):
     causa: dict[str, Any] | None
     ultimo_evento: int
     documentos_com_erro: list[FailedDocument]
+    conjunto: Together | None
 
     @classmethod
-    def looked_at(cls, each: Execution, pace: Progress, failed: list[Result], *, content: bool) -> Detail:
+    def looked_at(
+        cls, each: Execution, pace: Progress, failed: list[Result], together: Finding | None, *, content: bool
+    ) -> Detail:
         """All that can be seen of an execution at once."""
         least, most = pace.eta or (None, None)
         return cls(
@@ -129,6 +178,7 @@ class Detail(Summary):
                 )
                 for one in failed
             ],
+            conjunto=Together.seen(together, content=content),
         )
 
 

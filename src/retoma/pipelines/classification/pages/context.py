@@ -11,8 +11,8 @@ from fastapi import APIRouter, Depends, Request, Response
 
 from retoma.app.retoma import Retoma
 from retoma.pipelines.classification.http.executions import NAME
+from retoma.pipelines.classification.labels import LOCAL
 from retoma.pipelines.classification.library import Classification
-from retoma.pipelines.classification.pipeline import LOCAL
 from retoma.providers import Chat
 from retoma.web.http.auth import Here, needs
 from retoma.web.pages.languages import language_for

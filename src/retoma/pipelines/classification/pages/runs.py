@@ -16,7 +16,9 @@ from retoma.pipelines.classification.model import Execution, Result
 from retoma.pipelines.classification.pages import view
 from retoma.pipelines.classification.pages.context import ROOT, Library, Say, shown, speaker, told_error
 from retoma.web.api.schemas.requests import Id, Wanted
+from retoma.web.http.audit import Recording, recorded
 from retoma.web.http.auth import Here, needs
+from retoma.web.pages.forms import fields_of
 from retoma.web.pages.languages import base_of
 from retoma.web.pages.render import region_of
 from retoma.web.pages.route import PageRoute
@@ -30,8 +32,9 @@ MOSAIC = 10_000
 """Documents that the mosaic draws."""
 _ROWS = 100
 _GROUPS = 50
+_LARGEST_FORM = 20_000
 SAID = ("resumed", "no_workers", "already_running", "already_finished", "completed", "retried", "nothing_to_retry",
-        "paused", "cancelled")  # fmt: skip
+        "paused", "cancelled", "refining", "taught")  # fmt: skip
 
 ENDINGS = frozenset(key.rpartition(".")[2] for key in phrases("en") if key.startswith("classifier.document.ending."))
 
@@ -117,6 +120,13 @@ async def _errors(library: Classification, run: Execution, _: ResultsWanted, _sa
     return {"groups": groups}
 
 
+async def _taught(library: Classification, run: Execution, _: ResultsWanted, _say: Say) -> dict[str, Any]:
+    return {
+        "refinements": await library.refinements(run.id, limit=5),
+        "counts": await library.example_counts(run.project_id),
+    }
+
+
 async def _results(library: Classification, run: Execution, wanted: ResultsWanted, _say: Say) -> dict[str, Any]:
     found = await library.results(
         run.id,
@@ -130,7 +140,19 @@ async def _results(library: Classification, run: Execution, wanted: ResultsWante
     return {"results": found[:_ROWS], "more": found[_ROWS - 1].id if len(found) > _ROWS else None, "categories": named}
 
 
-_REGIONS = {"summary": _summary, "mosaic": _mosaic, "errors": _errors, "results": _results, "log": _log}
+async def _together(library: Classification, run: Execution, _: ResultsWanted, _say: Say) -> dict[str, Any]:
+    return {"finding": await library.finding(run.id)}
+
+
+_REGIONS = {
+    "together": _together,
+    "summary": _summary,
+    "mosaic": _mosaic,
+    "errors": _errors,
+    "taught": _taught,
+    "results": _results,
+    "log": _log,
+}
 
 
 @router.get("/documentos")
@@ -163,6 +185,7 @@ async def show_document(
         span=span,
         told=told_error(found.error, found.reason, say) if found.error else None,
         attempts=await visit.app.jobs.attempts(found.job_id),
+        kinds=await library.labels_of(run.project_id),
         endings=ENDINGS,
     )
 
@@ -179,6 +202,30 @@ async def _result(library: Classification, run: Execution, id: int) -> Result:
 
 def _back(request: Request, id: int, said: str) -> Response:
     return RedirectResponse(f"{base_of(request)}{ROOT}/execucoes/{id}?dito={said}", 303)
+
+
+@router.post("/refinar")
+@needs("review", limited=True)
+async def refine(run: Found, library: Library, visit: Here, request: Request) -> Response:
+    """Go through it again with what people taught."""
+    await library.refine(run.id, by=visit.caller, conn=visit.conn)
+    return _back(request, run.id, "refining")
+
+
+@router.post("/documentos/{result}/ensinar")
+@needs("review", limited=True, streamed=True)
+async def teach(run: Found, result: Annotated[Id, Path()], library: Library, visit: Here, request: Request) -> Response:
+    """Say what one document is."""
+    said = await fields_of(request, largest=_LARGEST_FORM)
+    found = await _result(library, run, result)
+
+    async def act(record: Recording) -> None:
+        async with visit.app.transaction() as conn:
+            await library.teach_one(found.document_id, said.get("categoria", ""), by=visit.caller, conn=conn)
+            await record(conn, run.id)
+
+    await recorded(visit, act)
+    return _back(request, run.id, "taught")
 
 
 @router.post("/retomar")

@@ -7,7 +7,7 @@ returning batch_id;
 
 -- name: page
 -- Newest first, every figure of one execution from one snapshot: the counts are those of its jobs, so they always add
--- up to its total.
+-- up to its total. The last step of the batch is no document, and is in no count.
 select execution.batch_id as id, execution.project_id, project.name as project, batch.name, batch.route, batch.state,
        batch.reason, batch.cause, batch.configuration, counted.total, counted.queued, counted.running,
        counted.completed, counted.skipped, counted.failed, counted.cancelled, counted.review, batch.resumes,
@@ -27,7 +27,8 @@ select execution.batch_id as id, execution.project_id, project.name as project, 
               count(*) filter (where job.state = 'cancelled')::integer as cancelled,
               count(*) filter (where job.state = 'review')::integer as review
          from retoma.jobs as job
-        where job.batch_id = batch.id) as counted
+        where job.batch_id = batch.id
+          and job.id is distinct from batch.finish_job_id) as counted
  where (%(id)s::bigint is null or execution.batch_id = %(id)s::bigint)
    and (%(project_id)s::bigint is null or execution.project_id = %(project_id)s::bigint)
    and (%(states)s::text[] is null or batch.state = any (%(states)s::text[]))

@@ -24,10 +24,14 @@ select result.id
    and (%(blob)s::text is null or document.blob = %(blob)s::text);
 
 -- name: copy_known
--- What an earlier execution of the project found in the same content with the same settings. Runs in the transaction
--- that saves the step, which is held to the job's fence.
+-- What an earlier execution of the project found in the same content with the same settings: in the document alone, or
+-- what a person decided. What its batch made of it is left to that batch. Runs in the transaction that saves the step,
+-- which is held to the job's fence.
 with earlier as materialized (
-    select theirs.*
+    select theirs.*,
+           theirs.decided_at is null
+           and exists (select from classification.changes as change
+                        where change.result_id = theirs.id and change.applied_at is not null) as moved
       from retoma.classifications as mine
       join retoma.classifications as theirs
         on theirs.project_id = mine.project_id
@@ -42,11 +46,11 @@ with earlier as materialized (
 )
 update retoma.classifications as mine
    set category = earlier.category,
-       subcategory = earlier.subcategory,
-       confidence = earlier.confidence,
-       score = earlier.score,
-       margin = earlier.margin,
-       justification = earlier.justification,
+       subcategory = case when earlier.moved then earlier.answer ->> 'subcategoria' else earlier.subcategory end,
+       confidence = case when earlier.moved then earlier.answer ->> 'confianca' else earlier.confidence end,
+       score = case when earlier.moved then (earlier.answer ->> 'pontuacao')::real else earlier.score end,
+       margin = case when earlier.moved then (earlier.answer ->> 'margem')::real else earlier.margin end,
+       justification = case when earlier.moved then earlier.answer ->> 'justificativa_breve' else earlier.justification end,
        quote = earlier.quote,
        text_source = earlier.text_source,
        text_tokens = earlier.text_tokens,
@@ -55,6 +59,9 @@ update retoma.classifications as mine
        chunk_used = earlier.chunk_used,
        answer = earlier.answer,
        copied_from = coalesce(earlier.copied_from, earlier.id),
+       decided_by = earlier.decided_by,
+       decided_at = earlier.decided_at,
+       proposed = earlier.proposed,
        processed_at = now()
   from earlier
  where mine.job_id = %(job_id)s::bigint
@@ -81,6 +88,9 @@ update retoma.classifications as mine
        chunk_used = %(chunk_used)s::text,
        answer = %(answer)s::json,
        copied_from = null,
+       decided_by = null,
+       decided_at = null,
+       proposed = null,
        processed_at = now()
   from (select sum(call.input_tokens + call.output_tokens)::integer as tokens, sum(call.cost) as cost,
                coalesce(bool_or(call.cost is null and call.cost_basis is not null), false) as unpriced
@@ -100,9 +110,16 @@ select result.id, result.batch_id, result.document_id, result.job_id, result.cod
        case when job.state = 'failed' then coalesce(job.error, bad.error, job.reason)
             when job.state in ('queued', 'running') then coalesce(bad.error, bad.reason) end as error,
        case when job.state in ('failed', 'queued', 'running') then bad.ended_at end as failed_at,
-       result.created_at, result.processed_at
+       result.created_at, result.processed_at, result.decided_by, result.decided_at, moved.before as was, moved.why
   from retoma.classifications as result
   join retoma.jobs as job on job.id = result.job_id
+  left join lateral (
+       select change.before, change.why
+         from classification.changes as change
+        where change.result_id = result.id
+          and change.applied_at >= result.processed_at
+        order by change.finding_id desc
+        limit 1) as moved on true
   left join lateral (
        select attempt.error, attempt.reason, attempt.ended_at
          from retoma.attempts as attempt

@@ -18,3 +18,9 @@ select jsonb_build_object('name', project.name, 'prompt', project.prompt_id, 'mo
 select jsonb_build_object('project', code.project_id, 'archived_at', code.archived_at)::text as fields
   from retoma.project_documents as code
  where code.id = %(id)s::bigint;
+
+-- name: example
+select json_build_object('label', example.label, 'document', example.document_id, 'decided_by', example.decided_by,
+                         'withdrawn_by', example.withdrawn_by)::text as standing
+  from classification.examples as example
+ where example.id = %(id)s::bigint;

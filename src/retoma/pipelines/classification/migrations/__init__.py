@@ -1,0 +1,1 @@
+"""The tables of classification that came after those of the engine: examples, and refinements."""

@@ -1,0 +1,3 @@
+drop table classification.changes;
+drop table classification.findings;
+drop table classification.document_vectors;

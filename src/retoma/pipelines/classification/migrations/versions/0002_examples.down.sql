@@ -1,0 +1,3 @@
+drop table classification.vectors;
+drop table classification.refinements;
+drop table classification.examples;
