@@ -25,17 +25,28 @@ _COMMANDS = {
     },
     "Look and act": {
         "batch": ("retoma.cli.batch:batch", "Batches: watch, explain, resume, retry what failed, and more."),
+        "top": ("retoma.cli.top:top", "The fleet, live: batches under way, queues, workers, rates and cost."),
         "job": ("retoma.cli.job:job", "Jobs: list, show, retry, cancel, restart, signal, export."),
-        "queue": ("retoma.cli.queue:queue", "Queues: list, pause, resume, weigh, limit a lane."),
-        "schedule": ("retoma.cli.schedule:schedule", "Schedules: list, run, pause, resume, change, remove."),
+        "operation": ("retoma.cli.operation:operation", "Actions on many jobs of any batch: run, list, show, cancel."),
+        "errors": ("retoma.cli.operation:errors", "What failed lately in any batch, in groups."),
+        "search": ("retoma.cli.operation:search", "Find a job or a batch by what you know of it."),
+        "queue": ("retoma.cli.queue:queue", "Queues: list, show, pause, resume, weigh, limit a lane."),
+        "schedule": (
+            "retoma.cli.schedule:schedule",
+            "Schedules: list, show, create, run, pause, resume, change, remove.",
+        ),
+        "review": ("retoma.cli.review:review", "Reviews: list, accept, correct, reject, undo, export."),
+        "alert": ("retoma.cli.alert:alert", "Alerts: list, acknowledge."),
         "workers": ("retoma.cli.workers:workers", "Who works, and since when."),
         "key": ("retoma.cli.key:key", "API keys: create, list, rotate, revoke."),
+        "user": ("retoma.cli.user:user", "People's accounts: add, list, change, lock, remove."),
         "session": ("retoma.cli.session:session", "Who is signed in with a browser: list, end."),
         "token": ("retoma.cli.session:token", "The token of a server without keys."),
         "audit": ("retoma.cli.audit:audit", "Who did what: list."),
+        "webhook": ("retoma.cli.webhook:webhook", "Messages to an address of yours: add, test, list, replay."),
         "calls": ("retoma.cli.calls:calls", "Calls to providers: list, show, spend."),
-        "prices": ("retoma.cli.calls:prices", "Prices: list, set."),
-        "limits": ("retoma.cli.calls:limits", "What providers allow: list, set."),
+        "prices": ("retoma.cli.calls:prices", "Prices: list, show, set."),
+        "limits": ("retoma.cli.calls:limits", "What providers allow: list, set, close a breaker."),
         "verify": ("retoma.cli.verify:verify", "Check every promise of the tables; list what does not hold."),
         "metrics": ("retoma.cli.workers:metrics", "The seven figures of a worker."),
     },
@@ -50,6 +61,12 @@ _COMMANDS = {
 @click.group(cls=Root, sections=_COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="retoma", message="retoma %(version)s")
 @click.option("--debug", is_flag=True, expose_value=False, help="Show where an unexpected error came from.")
+@click.option(
+    "--api",
+    metavar="URL",
+    expose_value=False,
+    help="Ask a server over HTTP, and no database (RETOMA_API_URL, RETOMA_API_KEY).",
+)
 @click.help_option("-h", "--help", help="Show this message and exit.")
 def main() -> None:
     """Durable work over documents, on PostgreSQL alone.

@@ -14,6 +14,8 @@ import click
 
 from retoma.cli import acting, batch_act, batch_view, context
 from retoma.cli import output as show
+from retoma.cli.batch_new import new
+from retoma.cli.batch_pilot import pilot
 from retoma.cli.batch_watch import watch
 from retoma.cli.language import Phrase, joined
 from retoma.model.ids import BatchId
@@ -87,7 +89,7 @@ def batch() -> None:
     """Batches: many jobs followed as one. How far they have come, why they do not move, and what to do."""
 
 
-for _command in (watch, *batch_act.COMMANDS):
+for _command in (watch, new, pilot, *batch_act.COMMANDS):
     batch.add_command(_command)
 
 
@@ -206,6 +208,7 @@ def _head(found: Batch, progress: Progress, durations: Durations) -> None:
         **{name: number for name, number in batch_view.counts(progress).items() if number},
         "rate": Phrase("{pace:.3g} jobs/s", pace=pace) if pace else None,
         "left": rest.removeprefix("≈ ") or None,
+        "last step": batch_view.last_step(progress.finish) if progress.finish else None,
         "last key": progress.last_key,
         "last progress": progress.last_progress_at,
         "a job takes": _usual(durations),

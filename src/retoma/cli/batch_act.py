@@ -235,6 +235,21 @@ def plan(id: BatchId, configuration: dict[str, Any] | None, *, as_json: bool) ->
         output.fields({"id": id, "state": found.batch.state, **{name: getattr(found, name) for name in names}})
 
 
+def _last_step(what: str | None, pipeline: str) -> Phrase | None:
+    """What becomes of the last step of the batch."""
+    match what:
+        case "runs":
+            return Phrase("Then its last step, {pipeline}, runs.", pipeline=pipeline)
+        case "continues":
+            return Phrase("Its last step, {pipeline}, continues behind its last checkpoint.", pipeline=pipeline)
+        case "again":
+            return Phrase(
+                "Then its last step, {pipeline}, runs again from its beginning; what it cost is paid again.",
+                pipeline=pipeline,
+            )
+    return None
+
+
 def _draw_plan(found: Plan) -> None:
     batch = found.batch
     left = found.continues + found.begins + found.reruns
@@ -265,6 +280,8 @@ def _draw_plan(found: Plan) -> None:
     for verb, number, which, colour in lines:
         if number:
             output.say(f"  {spoken(verb):<10}", (f"{number:>8}", {"fg": colour, "bold": True}), f"  {spoken(which)}")
+    if batch.finish is not None and (last := _last_step(found.finish, batch.finish.pipeline)) is not None:
+        output.say(last)
     if left:
         _draw_saving(found)
 
@@ -340,7 +357,8 @@ def _agreed(found: Plan, *, other: bool) -> bool:
     )
     if not sys.stdin.isatty():
         raise ConfigurationError(
-            Phrase("{told} Nobody is here to ask.", told=told), next=Phrase("the same with --yes.")
+            Phrase("{told} Standard input is not a terminal, so nobody can confirm.", told=told),
+            next=Phrase("the same with --yes."),
         )
     output.talk(told)
     return output.agreed("Restart it?")
@@ -381,13 +399,34 @@ def change(id: BatchId, labels: tuple[tuple[str, str], ...], **changes: Any) -> 
 @click.command()
 @_id
 @click.option("--expected", type=click.IntRange(min=1), metavar="N", help="Refuse unless there are so many jobs.")
-def seal(id: BatchId, expected: int | None) -> None:
+@click.option("--pilot", type=click.IntRange(0, 1000), default=0, metavar="N", help="Let N of them run first.")
+def seal(id: BatchId, expected: int | None, pilot: int) -> None:
     """Let the jobs of an open batch be taken. No more can be added."""
     found = context.ask(
-        lambda app: acting.change(app, "batch", id, lambda conn: app.batches.seal(id, expected=expected, conn=conn))
+        lambda app: acting.change(
+            app, "batch", id, lambda conn: app.batches.seal(id, expected=expected, pilot=pilot, conn=conn)
+        )
     )
     output.talk("{batch} is sealed with {total} jobs.", batch=_called(found), total=found.total)
     _done(found)
 
 
-COMMANDS = (resume, retry_failed, pause, cancel, plan, restart, change, seal)
+@click.command()
+@_id
+def release(id: BatchId) -> None:
+    """Let the jobs be taken that a pilot holds. Safe to ask many times."""
+
+    async def ask(app: Retoma) -> tuple[Batch, Batch]:
+        before, by = await app.batches.get(id), acting.person()
+        return before, await acting.change(app, "batch", id, lambda conn: app.batches.release(id, by=by, conn=conn))
+
+    before, found = context.ask(ask)
+    if before.held_at is None:
+        output.talk("{batch} holds nothing; nothing was changed.", batch=_called(found))
+    else:
+        output.talk("{batch} is released: {left} jobs are left.", batch=_called(found), left=found.unfinished)
+        output.talk(_follow(id))
+    _done(found)
+
+
+COMMANDS = (resume, retry_failed, pause, cancel, plan, restart, change, seal, release)

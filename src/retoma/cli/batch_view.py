@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from retoma.model.batch import Batch, Progress
     from retoma.model.evidence import Explanation
+    from retoma.model.last_step import LastStep
 
 _MINUTE, _HOUR = 60, 3600
 _SECONDS_ALONE = 2 * _MINUTE
@@ -133,6 +134,18 @@ def figures(progress: Progress) -> dict[str, Any]:
         "silent_seconds": progress.silent_seconds,
         "stalls_in_seconds": progress.stalls_in,
     }
+
+
+def last_step(last: LastStep) -> Phrase:
+    """How the last step of a batch stands, in a line."""
+    if last.state == "waiting":
+        return Phrase("{pipeline}: waits for {jobs} more jobs", pipeline=last.pipeline, jobs=last.waits_for)
+    known = Phrase("{pipeline}: {state} (job {job})", pipeline=last.pipeline, state=last.state, job=last.job_id)
+    if last.steps and not last.ended:
+        return Phrase(
+            "{known}, {steps} steps saved, the last one {step}", known=known, steps=last.steps, step=last.step
+        )
+    return known
 
 
 def spent(progress: Progress) -> str:

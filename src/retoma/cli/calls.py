@@ -14,7 +14,8 @@ from retoma.model.ids import CallId
 if TYPE_CHECKING:
     from datetime import timedelta
 
-    from retoma.model.call import Call, Limit, Price, Spend
+    from retoma.model.call import Call, Price, Spend
+    from retoma.model.machine import LimitState
 
 
 _UNKNOWN = Phrase("unknown")
@@ -80,12 +81,15 @@ _PRICE: output.Columns[Price] = {
     "source": lambda price: price.source,
 }
 
-_LIMIT: output.Columns[Limit] = {
+_LIMIT: output.Columns[LimitState] = {
     "name": lambda limit: limit.name,
     "requests/min": lambda limit: limit.requests,
     "tokens/min": lambda limit: limit.tokens,
     "at once": lambda limit: limit.at_once,
+    "used": lambda limit: limit.requests_used,
     "under way": lambda limit: limit.under_way,
+    "waiting": lambda limit: limit.waiting or None,
+    "breaker": lambda limit: limit.breaker,
     "cools until": lambda limit: limit.cooled_until or limit.opened_until,
     "failures": lambda limit: limit.failures or None,
     "why": lambda limit: limit.reason,
@@ -102,6 +106,7 @@ def calls() -> None:
 @click.option("--batch", type=int, metavar="ID")
 @click.option("--state", type=click.Choice(["open", "answered", "failed", "doubtful"]))
 @click.option("--provider")
+@click.option("--model")
 @click.option("--before", type=click.IntRange(1), metavar="ID", help="Only calls older than this one: the next page.")
 @click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True)
 @output.as_json
@@ -128,7 +133,9 @@ def show_call(id: CallId) -> None:
 
 @calls.command()
 @click.option(
-    "--by", type=click.Choice(["provider", "model", "day", "pipeline", "step", "batch", "job"]), default="model"
+    "--by",
+    type=click.Choice(["provider", "model", "day", "pipeline", "step", "batch", "job", "label"]),
+    default="model",
 )
 @click.option("--batch", type=int, metavar="ID")
 @click.option("--since", type=params.duration, metavar="TIME", help="Only the last so long, such as 7d.")
@@ -173,6 +180,19 @@ def list_prices(*, as_json: bool) -> None:
         output.print_json(found)
     else:
         output.table(found, _PRICE, nothing="No price was needed or set so far.")
+
+
+@prices.command("show")
+@click.argument("provider")
+@click.argument("model")
+@output.as_json
+def show_price(provider: str, model: str, *, as_json: bool) -> None:
+    """Show every price that a model had, has and will have, in US dollars."""
+    found = context.ask(lambda app: app.calls.price_story(provider, model))
+    if as_json:
+        output.print_json(found)
+    else:
+        output.table(found, _PRICE, nothing="No price of this model was needed or set so far.")
 
 
 @prices.command("set")
@@ -227,8 +247,8 @@ def limits() -> None:
 @limits.command("list")
 @output.as_json
 def list_limits(*, as_json: bool) -> None:
-    """List the limits, and who cools."""
-    found = context.ask(lambda app: app.calls.limits())
+    """List the limits, what was used of them in the last minute, who waits, and who cools."""
+    found = context.ask(lambda app: app.calls.limits_now())
     if as_json:
         output.print_json(found)
     else:
@@ -255,3 +275,24 @@ def set_limit(name: str, requests: int | None, tokens: int | None, at_once: int 
         Phrase("{number} {what}", number=number, what=Phrase(what)) for what, number in allowed.items() if number
     )
     output.talk("{name}: {said}.", name=name, said=said or Phrase("no limit"))
+
+
+@limits.command("remove")
+@click.argument("name", metavar="PROVIDER/MODEL")
+def remove_limit(name: str) -> None:
+    """Forget a limit, its pause and its breaker. The jobs that wait for it wake.
+
+    A limit that the program declares is there again when a worker starts.
+    """
+    context.ask(lambda app: acting.change(app, "limit", name, lambda conn: app.calls.remove_limit(name, conn=conn)))
+    output.talk("Nothing limits {name} any more.", name=name)
+
+
+@limits.command("close")
+@click.argument("name", metavar="PROVIDER/MODEL")
+def close_breaker(name: str) -> None:
+    """Let a provider be tried again now. Its breaker closes, its cool-down ends, and the jobs that wait for it wake."""
+    woken = context.ask(
+        lambda app: acting.change(app, "limit", name, lambda conn: app.calls.close_breaker(name, conn=conn))
+    )
+    output.talk("{name} is tried again now; jobs that waited for it and were woken: {woken}.", name=name, woken=woken)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import click
 
@@ -41,8 +42,17 @@ def announce(settings: Settings) -> None:
         talk("DATABASE_URL is not set: a PostgreSQL of its own is made in {home}.", home=settings.home)
 
 
+def server() -> str | None:
+    """The server to ask in place of a database: that of --api, else that of RETOMA_API_URL."""
+    context = click.get_current_context(silent=True)
+    given: str | None = None if context is None else context.find_root().obj
+    return os.environ.get("RETOMA_API_URL") or None if given is None else given
+
+
 def ask(question: Callable[[Retoma], Awaitable[T]]) -> T:
-    """The answer to *question*, put to an open app that has no pipelines."""
+    """The answer to *question*, put to an open app that has no pipelines, or to the server that is named."""
+    if (url := server()) is not None:
+        return asyncio.run(_asked_of_server(url, question))
     from retoma.app.retoma import Retoma
 
     async def asked() -> T:
@@ -50,6 +60,13 @@ def ask(question: Callable[[Retoma], Awaitable[T]]) -> T:
             return await question(app)
 
     return asyncio.run(asked())
+
+
+async def _asked_of_server(url: str, question: Callable[[Retoma], Awaitable[T]]) -> T:
+    from retoma.cli.remote import Remote, client_of
+
+    async with client_of(url) as client:
+        return await question(cast("Retoma", Remote(client)))
 
 
 def ask_program(reference: str | None, question: Callable[[Retoma], Awaitable[T]]) -> T:
@@ -67,6 +84,13 @@ def ask_program(reference: str | None, question: Callable[[Retoma], Awaitable[T]
                 await close(app.registry.providers)
 
     return asyncio.run(asked())
+
+
+def ask_server_or_program(reference: str | None, question: Callable[[Retoma], Awaitable[T]]) -> T:
+    """The answer of the server that is named; where none is, that of the program's own app."""
+    if (url := server()) is not None:
+        return asyncio.run(_asked_of_server(url, question))
+    return ask_program(reference, question)
 
 
 def program(reference: str) -> Retoma:

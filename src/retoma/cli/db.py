@@ -120,7 +120,8 @@ def downgrade(to: str, *, yes: bool, extension: str | None, tries: int) -> None:
         before = migrate.status(url, settings, branch).current
         if not yes and not sys.stdin.isatty():
             raise ConfigurationError(
-                f"Going from revision {before or 'base'} back to {to} may delete jobs, and nobody is here to ask.",
+                f"Going from revision {before or 'base'} back to {to} may delete jobs. "
+                "Standard input is not a terminal, so nobody can confirm.",
                 next="the same with --yes.",
             )
         if not yes and not output.agreed(

@@ -16,7 +16,7 @@ from retoma.model.ids import JobId
 
 if TYPE_CHECKING:
     from retoma.app.retoma import Retoma
-    from retoma.model.job import Attempt, Checkpoint, Job
+    from retoma.model.job import Attempt, Checkpoint, Job, Redone
 
 _STATES = ("queued", "running", "completed", "skipped", "failed", "review", "cancelled")
 _state = click.option("--state", type=click.Choice(_STATES), help="Only jobs in this state.")
@@ -57,6 +57,14 @@ _CHECKPOINT: show.Columns[Checkpoint] = {
     "seconds": lambda checkpoint: _short(checkpoint.seconds),
     "set aside": lambda checkpoint: checkpoint.reason if checkpoint.set_aside_at else None,
     "value": lambda checkpoint: checkpoint.value,
+}
+
+
+_REDONE: show.Columns[Redone] = {
+    "step": lambda step: step.step,
+    "seconds": lambda step: _short(step.seconds),
+    "calls": lambda step: step.calls,
+    "cost": lambda step: step.cost,
 }
 
 
@@ -156,9 +164,16 @@ def cancel(ids: tuple[JobId, ...]) -> None:
 
 @job.command()
 @click.argument("id", type=int)
-def restart(id: JobId) -> None:
-    """Run an ended job anew from its first step. Its checkpoints are set aside, and what they cost is paid again."""
-    _leave(context.ask(lambda app: _each(app, [id], lambda one, conn: app.jobs.restart(one, conn=conn))))
+@click.option("--from", "step", metavar="STEP", help="From this step on; what was saved before it stays.")
+@click.option("--dry-run", is_flag=True, help="Say only what would be done again.")
+def restart(id: JobId, step: str | None, *, dry_run: bool) -> None:
+    """Run an ended job anew from its first step, or from one of them. Checkpoints are set aside and paid again."""
+    if not dry_run:
+        _leave(context.ask(lambda app: _each(app, [id], lambda one, conn: app.jobs.restart(one, step=step, conn=conn))))
+        return
+    plan = context.ask(lambda app: app.jobs.restart_plan(id, step=step))
+    show.table(plan.steps, _REDONE, nothing="It has saved no step.")
+    show.talk("{steps} steps and {calls} calls would be done again.", steps=len(plan.steps), calls=plan.calls)
 
 
 @job.command()

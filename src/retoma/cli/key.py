@@ -54,8 +54,8 @@ def create(
 ) -> None:
     """Make a key and print it. It is shown this once and kept nowhere; it expires after RETOMA_KEY_DAYS (365).
 
-    Scopes: read (look), content:read (see inputs, outputs and errors), submit (queue jobs), operate (retry, cancel,
-    pause, …), admin (everything).
+    Scopes: read (look), content:read (see inputs, outputs and errors), submit (queue jobs), review (decide what waits
+    for a person), operate (retry, cancel, pause, …), admin (everything).
     """
     text, made = context.ask(
         lambda app: acting.change(

@@ -5,16 +5,16 @@ the same in Portuguese, and is read when somebody needs it.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
-from decimal import Decimal
-from enum import Enum
+from collections.abc import Iterator
 from functools import cache
-from typing import Self
+
+from retoma.values.phrase import Phrase as Phrase  # noqa: PLC0414 - said to be for others, too
+from retoma.values.phrase import in_catalogue
+from retoma.values.phrase import joined as joined  # noqa: PLC0414
 
 ENGLISH, PORTUGUESE = "en", "pt"
 
 _OWN = ("retoma.cli", "retoma.demo", "retoma.bench")
-_DECIMALS = str.maketrans(",.", ".,")
 
 
 def language() -> str:
@@ -28,30 +28,6 @@ def language() -> str:
     return next((each for each in liked if each in (ENGLISH, PORTUGUESE)), ENGLISH)
 
 
-class Phrase(str):  # noqa: SLOT000 - there are few of them, and not for long
-    """A sentence in English that knows its places and what stands in them. Programs take it as the text that it is;
-    ``spoken`` says it in the language of a person.
-    """
-
-    english: str
-    values: Mapping[str, object]
-    said: str | None = None
-    """What it is in the language of the person, when that was found elsewhere."""
-
-    def __new__(cls, english: str, /, **values: object) -> Self:
-        made = super().__new__(cls, english.format(**values) if values else english)
-        made.english, made.values = english, values
-        return made
-
-
-def joined(parts: Iterable[str], between: str = ", ") -> Phrase:
-    """The *parts* in a row, each said in the language of the person."""
-    parts = list(parts)
-    made = Phrase(between.join(parts))
-    made.said = spoken(between).join(map(spoken, parts))
-    return made
-
-
 def words(english: str, /, **values: object) -> str:
     """The sentence *english* with *values* in its places, in the language of the person."""
     return spoken(english if isinstance(english, Phrase) and not values else Phrase(english, **values))
@@ -61,10 +37,7 @@ def spoken(text: str) -> str:
     """*text* in the language of the person; what is no phrase, or in no catalogue, stays as it is."""
     if not isinstance(text, Phrase) or language() == ENGLISH:
         return str(text)
-    if text.said is not None:
-        return text.said
-    found = _catalogue(packages()).get(text.english, text.english)
-    return found.format(**{name: _local(value) for name, value in text.values.items()}) if text.values else found
+    return in_catalogue(text, _catalogue(packages()))
 
 
 def relayed(text: str) -> str:
@@ -93,7 +66,8 @@ def packages() -> tuple[str, ...]:
 def _catalogue(packages: tuple[str, ...]) -> dict[str, str]:
     from retoma.web.words.sentences import STATES
 
-    return STATES | {english: said for name in ("sentences", "cli") for english, said in _entries(packages, name)}
+    catalogues = ("sentences", "doctor", "cli")
+    return STATES | {english: said for name in catalogues for english, said in _entries(packages, name)}
 
 
 def _entries(packages: tuple[str, ...], name: str) -> Iterator[tuple[str, str]]:
@@ -103,27 +77,3 @@ def _entries(packages: tuple[str, ...], name: str) -> Iterator[tuple[str, str]]:
 
     for each in files(packages, f"words/{name}.toml"):
         yield from tomllib.loads(each.read_text(encoding="utf-8")).items()
-
-
-def _local(value: object) -> object:
-    match value:
-        case Phrase():
-            return spoken(value)
-        case Enum():
-            return words(str(value.value))
-        case int() | float() | Decimal() if not isinstance(value, bool):
-            return _Number(value)
-    return value
-
-
-class _Number:
-    """A number as it is written in Portuguese."""
-
-    def __init__(self, value: float | Decimal) -> None:
-        self._value = value
-
-    def __format__(self, how: str) -> str:
-        return format(self._value, how).translate(_DECIMALS)
-
-    def __str__(self) -> str:
-        return format(self, "")

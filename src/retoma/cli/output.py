@@ -24,7 +24,7 @@ Columns = Mapping[str, Reader[T]]
 """What stands in each column of a table, by its heading."""
 
 _NARROW = 10
-_JSON_TEXT = ("input", "output", "value")
+_JSON_TEXT = ("input", "output", "value", "proposal", "proposed", "decided")
 _COLOURS = {
     "running": "cyan",
     "completed": "green",

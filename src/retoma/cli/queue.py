@@ -11,6 +11,7 @@ from retoma.cli import acting, context, output, params
 if TYPE_CHECKING:
     from retoma.app.retoma import Retoma
     from retoma.model.job import Queue
+    from retoma.model.machine import Lane, QueueState
 
 _QUEUE: output.Columns[Queue] = {
     "name": lambda queue: queue.name,
@@ -39,6 +40,66 @@ def list(*, as_json: bool) -> None:
         output.print_json(found)
     else:
         output.table(found, _QUEUE, nothing="No job waits or runs, and no queue is paused.")
+
+
+def _span(seconds: float | None) -> str | None:
+    return None if seconds is None else f"{seconds:.3g} s"
+
+
+_LANE: output.Columns[Lane] = {
+    "lane": lambda lane: lane.name or "–",
+    "waiting": lambda lane: f"{lane.waiting}+" if lane.more else lane.waiting,
+    "running": lambda lane: lane.running,
+    "at once": lambda lane: lane.at_once,
+    "held back": lambda lane: lane.closed or None,
+    "oldest due": lambda lane: _span(lane.oldest_due_seconds),
+}
+
+
+@queue.command()
+@click.argument("name")
+@output.as_json
+def show(name: str, *, as_json: bool) -> None:
+    """Show a queue with its lanes: what waits, how fast it moves, how long its jobs wait and run."""
+
+    async def look(app: Retoma) -> tuple[QueueState, str | None]:
+        from psycopg.errors import InsufficientPrivilege
+
+        found = await app.queues.get(name)
+        try:
+            who = await app.queues.paused_by(name) if found.depth.paused_at else {}
+        except InsufficientPrivilege:  # the account of a worker reads no audit
+            who = {}
+        return found, who.get(name)
+
+    found, who = context.ask(look)
+    if as_json:
+        output.print_json({"queue": found, "paused_by": who})
+        return
+    depth, pace = found.depth, found.pace
+    told = {
+        "name": depth.name,
+        "waiting": f"{depth.waiting}+" if depth.more else depth.waiting,
+        "due": depth.due,
+        "held back": depth.held,
+        "running": depth.running,
+        "oldest due": _span(depth.oldest_due_seconds),
+        "in a minute": round(pace.came_a_minute, 1),
+        "out a minute": round(pace.ended_a_minute, 1),
+        "wait p50": _span(pace.wait_median),
+        "wait p95": _span(pace.wait_most),
+        "run p50": _span(pace.run_median),
+        "run p95": _span(pace.run_most),
+        "weight": depth.weight,
+        "executors": depth.executors,
+        "paused": depth.paused_at,
+        "why": depth.paused_reason,
+        "paused by": who,
+    }
+    output.fields(told)
+    if found.lanes and output.in_terminal():
+        output.title("lanes")
+        output.table(found.lanes, _LANE, nothing="")
 
 
 @queue.command()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -11,6 +12,7 @@ from typing import Any, TypeVar
 import click
 
 from retoma.cli.language import ENGLISH, language, words
+from retoma.system.garbage import loading
 
 Sections = Mapping[str, Mapping[str, tuple[str, str]]]
 """Under each title, commands by name: where each is (module:attribute), and its one sentence."""
@@ -39,6 +41,15 @@ class Root(click.Group):
                 found.setdefault(each.section, {})[name] = (each.command, each.sentence)
         return found
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Take --api from wherever it stands: it is the same for every command."""
+        ctx.obj, rest = _server_of(args)
+        if not ctx.resilient_parsing and (ctx.obj is not None or os.environ.get("RETOMA_API_URL")):
+            from retoma.cli.speaking import refuse_without_database
+
+            refuse_without_database(ctx.obj, rest)
+        return super().parse_args(ctx, rest)
+
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - Click's own signature
         return [name for section in self.sections.values() for name in section]
 
@@ -47,7 +58,8 @@ class Root(click.Group):
         if place is None:
             return None
         module, _, attribute = place.partition(":")
-        command: click.Command = getattr(importlib.import_module(module), attribute)
+        with loading():
+            command: click.Command = getattr(importlib.import_module(module), attribute)
         return _in_language(command)
 
     def resolve_command(
@@ -107,6 +119,23 @@ class Root(click.Group):
 
             sys.exit(_say(*explain(error, debug="--debug" in given)))
         sys.exit(code if isinstance(code, int) else 0)
+
+
+def _server_of(args: Sequence[str]) -> tuple[str | None, list[str]]:
+    """The server that --api names, and the arguments without it."""
+    server: str | None = None
+    rest: list[str] = []
+    following = iter(args)
+    for each in following:
+        if each == "--":
+            return server, [*rest, each, *following]
+        if each == "--api":
+            server = next(following, "")
+        elif each.startswith("--api="):
+            server = each.removeprefix("--api=")
+        else:
+            rest.append(each)
+    return server, rest
 
 
 def _place(sections: Sections, name: str) -> str | None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from retoma.cli import acting, context, output
+from retoma.cli import acting, context, output, params
 from retoma.cli.language import words
 
 if TYPE_CHECKING:
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from retoma.app.retoma import Retoma
     from retoma.model.job import Schedule
+    from retoma.model.machine import ScheduleRun
 
 _SCHEDULE: output.Columns[Schedule] = {
     "name": lambda schedule: schedule.name,
@@ -27,22 +28,16 @@ _SCHEDULE: output.Columns[Schedule] = {
 _name = click.argument("name")
 
 
-async def unserved(app: Retoma) -> Sequence[Schedule]:
-    """The schedules that do not rest and whose jobs none of those who work now would take."""
-    served = {name for worker in await app.workers.all() if worker.alive for name in worker.pipelines}
-    found = [each for each in await app.schedules.all() if not each.paused_at and each.pipeline not in served]
-    return found if served else []  # when nobody works, it is not the schedules that are wrong
-
-
 @click.group()
 def schedule() -> None:
-    """Schedules: jobs that come back by the clock. Programs make them, with app.schedule."""
+    """Schedules: jobs that come back by the clock. Programs declare them, and people make them."""
 
 
 @schedule.command()
 @output.as_json
 def list(*, as_json: bool) -> None:
     """List the schedules, by name."""
+    from retoma.app.doctor.look import unserved
 
     async def look(app: Retoma) -> tuple[Sequence[Schedule], Sequence[Schedule]]:
         found = await app.schedules.all(), await unserved(app)
@@ -61,8 +56,92 @@ def list(*, as_json: bool) -> None:
 
 @schedule.command()
 @_name
+@output.as_json
+def show(name: str, *, as_json: bool) -> None:
+    """Show a schedule: the next three times, and what became of the last jobs."""
+    from retoma.commands.schedules import next_runs
+
+    async def look(app: Retoma) -> tuple[Schedule, Sequence[ScheduleRun]]:
+        found, runs = await app.schedules.get(name), await app.schedules.runs(each=20)
+        if as_json:  # with what its jobs are given
+            await acting.look(app, "schedule", name)
+        return found, runs.get(name, [])
+
+    found, runs = context.ask(look)
+    coming = [] if found.paused_at else next_runs(found.cron, found.zone, found.now)
+    if as_json:
+        output.print_json({"schedule": found, "next": coming, "runs": runs})
+        return
+    output.fields(
+        {
+            "name": found.name,
+            "pipeline": found.pipeline,
+            "cron": found.cron,
+            "zone": found.zone,
+            "next": ", ".join(f"{each:%Y-%m-%d %H:%M}" for each in coming) or None,
+            "paused": found.paused_at,
+        }
+    )
+    if output.in_terminal():
+        output.title("last jobs")
+    output.table(runs, _RUN, nothing="It has queued no job yet.")
+
+
+_RUN: output.Columns[ScheduleRun] = {
+    "job": lambda run: run.job_id,
+    "state": lambda run: run.state,
+    "queued": lambda run: run.at,
+    "finished": lambda run: run.finished_at,
+    "by hand": lambda run: run.by_hand or None,
+}
+
+
+@schedule.command()
+@_name
+@click.argument("pipeline")
+@click.argument("input", metavar="JSON", type=params.json_value)
+@click.option("--cron", metavar="FIELDS", required=True, help="When it comes, such as '0 4 * * *'.")
+@click.option("--zone", metavar="NAME", default="UTC", show_default=True, help="On whose clocks.")
+@context.app_option
+def create(name: str, pipeline: str, input: Any, cron: str, zone: str, reference: str | None) -> None:
+    """Let a job of PIPELINE over an input written as JSON come back by the clock, under NAME."""
+
+    async def ask(app: Retoma) -> Schedule:
+        import json
+
+        from retoma.errors import ConfigurationError
+        from retoma.values.codec import Misfit
+
+        made = app.registry.pipeline(pipeline)
+        try:
+            value = made.input.decode(json.dumps(input))
+        except Misfit as misfit:
+            raise ConfigurationError(
+                f"This is not an input of {pipeline!r}: {misfit}.",
+                next='Write it as JSON in single quotes, such as \'"text"\' or \'{"name": "value"}\'.',
+            ) from None
+        return await acting.change(
+            app,
+            "schedule",
+            name,
+            lambda conn: app.schedules.put(made, value, name=name, cron=cron, zone=zone, new=True, conn=conn),
+        )
+
+    found = context.ask_program(reference, ask)
+    output.talk(
+        "Schedule {name} comes at '{cron}' on the clocks of {zone}; its next time is {next}.",
+        name=name,
+        cron=found.cron,
+        zone=found.zone,
+        next=found.next_run_at.isoformat(),
+    )
+
+
+@schedule.command()
+@_name
 def run(name: str) -> None:
     """Queue a schedule's job now; its clock goes on as it was. The job's id is printed."""
+    from retoma.app.doctor.look import unserved
 
     async def ask(app: Retoma) -> tuple[int, Sequence[Schedule]]:
         job = await acting.change(app, "schedule", name, lambda conn: app.schedules.run(name, conn=conn))

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import signal
 import socket
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from typing import TYPE_CHECKING
 
 import click
 
 from retoma.cli import context, output
 from retoma.cli.language import language
-from retoma.system.garbage import settle_down
+from retoma.system.garbage import loading, settle_down
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -33,9 +34,18 @@ port_option = click.option(
 @port_option
 @click.option("--allow-host", "hosts", multiple=True, metavar="NAME", help="A name under which it may be called.")
 @click.option("--processes", type=click.IntRange(min=1), default=1, show_default=True, help="Server processes.")
+@click.option("--read-only", is_flag=True, help="Refuse every change: the pages and the API only show.")
 @click.option("--socket", "sockets", type=int, multiple=True, hidden=True)  # one of several is given where they listen
+@click.option("--sheet", "sheets", type=int, multiple=True, hidden=True)  # and where they count
 def serve(
-    reference: str | None, host: str, port: int | None, hosts: tuple[str, ...], processes: int, sockets: tuple[int, ...]
+    reference: str | None,
+    host: str,
+    port: int | None,
+    hosts: tuple[str, ...],
+    processes: int,
+    read_only: bool,
+    sockets: tuple[int, ...],
+    sheets: tuple[int, ...],
 ) -> None:
     """Serve the API over HTTP until told to stop.
 
@@ -47,16 +57,22 @@ def serve(
     from retoma.app.loader import find_app
     from retoma.isolate import adopt
     from retoma.telemetry.logs import log_to_stderr
+    from retoma.telemetry.tracing import configure
 
     where = context.reference_of(reference)
     app = find_app(where)
+    if read_only:
+        app.registry.settings = app.settings.model_copy(update={"web_read_only": "on"})
     adopt(app.settings)
     log_to_stderr(level=app.settings.log_level, format=app.settings.log_format)
+    send_spans = configure(label="serve")
+    atexit.register(send_spans)
     if sockets:
-        uvloop.run(_one_of_several(app, sockets, hosts))
+        uvloop.run(_one_of_several(app, sockets, hosts, sheets))
         return
     with server().listen(host, USUAL_PORT if port is None else port) as listening:
         arguments = ["--app", where, *(f"--allow-host={name}" for name in hosts)]
+        arguments += ["--read-only"] if read_only else []
         uvloop.run(_serve(app, listening, hosts, processes, arguments))
 
 
@@ -85,15 +101,20 @@ async def _serve(
                 await serve_together(processes, listening, arguments, stop=stop, tell=output.relay)
 
 
-async def _one_of_several(app: Retoma, sockets: tuple[int, ...], hosts: tuple[str, ...]) -> None:
+async def _one_of_several(
+    app: Retoma, sockets: tuple[int, ...], hosts: tuple[str, ...], sheets: tuple[int, ...]
+) -> None:
     """Serve until standard input ends: then whoever started us says so, or is gone. Ctrl-C is for them."""
     import os
     import sys
 
+    from retoma.telemetry.sheet import Sheet
+
     web, stop = server(), asyncio.Event()
     with ExitStack() as stack, _told_to_stop(asyncio.Event()):
         ours, *others = [stack.enter_context(socket.socket(fileno=each)) for each in sockets]
-        async with app, web.served(app, ours, others=others, allow_hosts=hosts):
+        counted = [stack.enter_context(closing(Sheet(each))) for each in sheets]
+        async with app, web.served(app, ours, others=others, allow_hosts=hosts, sheets=counted):
             settle_down()
             reading = sys.stdin.fileno()
             os.set_blocking(reading, False)
@@ -106,7 +127,8 @@ def server() -> ModuleType:
     from retoma.errors import ConfigurationError
 
     try:
-        from retoma.web.server import server as serving
+        with loading():
+            from retoma.web.server import server as serving
     except ModuleNotFoundError as error:
         raise ConfigurationError(
             f"The API needs {error.name}, which is not installed.", next="pip install 'retoma[web]'"

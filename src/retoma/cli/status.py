@@ -71,7 +71,7 @@ def status(*, as_json: bool) -> None:
     from retoma.system.settings import Settings
 
     settings = Settings.load()
-    if not settings.database_url and not (settings.home / "secret.json").exists():
+    if context.server() is None and not settings.database_url and not (settings.home / "secret.json").exists():
         _print_nothing(settings, as_json=as_json)
         return
     seen = context.ask(_look)
@@ -147,6 +147,8 @@ def _unserved(seen: Seen) -> Iterator[Advice]:
 
 
 def _place(settings: Settings) -> str:
+    if (server := context.server()) is not None:
+        return Phrase("behind {server}", server=server)
     from retoma.postgres.url import place
 
     return place(settings.database_url) if settings.database_url else Phrase("embedded in {home}", home=settings.home)

@@ -48,6 +48,7 @@ def _rounds(app: Retoma) -> Watchdog:
 async def _round(app: Retoma) -> None:
     from retoma.telemetry import Event, listen
     from retoma.telemetry.events import (
+        AlertOpened,
         BatchAdvanced,
         BatchFailed,
         BatchStalled,
@@ -63,19 +64,19 @@ async def _round(app: Retoma) -> None:
         BatchAdvanced: Phrase("batches that go on"),
         BatchFailed: Phrase("batches failed"),
         ScheduleFired: Phrase("schedules fired"),
+        AlertOpened: Phrase("alerts opened"),
     }
     did = Counter(dict.fromkeys(names.values(), 0))
 
     def count(event: Event) -> None:
-        if type(event) in names:
-            did[names[type(event)]] += event.jobs if isinstance(event, JobsExpired) else 1
+        did[names[type(event)]] += event.jobs if isinstance(event, JobsExpired) else 1
 
     rounds = _rounds(app)
-    forget = listen(count)
+    forget = listen(count, wants=names.__contains__)
     try:
         await rounds.sweep()
         await _outwait_grace(app, rounds)
-        for duty in (rounds.look_after, rounds.fire, rounds.mend):
+        for duty in (rounds.look_after, rounds.fire, rounds.mend, rounds.judge_alerts, rounds.send_alerts):
             await duty()
     finally:
         forget()

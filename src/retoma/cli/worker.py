@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from retoma.app.retoma import Retoma
+    from retoma.worker.supervisor import Worker
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -37,15 +38,39 @@ def _how_to_work(command: F) -> F:
     return command
 
 
-@click.command()
+@click.group(invoke_without_command=True)
 @_how_to_work
-def worker(reference: str | None, **options: Any) -> None:
+@click.option(
+    "--metrics-port",
+    type=click.IntRange(0, 65_535),
+    metavar="N",
+    help="Where Prometheus finds the metrics of this worker (RETOMA_METRICS_PORT).",
+)
+@click.pass_context
+def worker(ctx: click.Context, /, reference: str | None, metrics_port: int | None, **options: Any) -> None:
     """Work on the jobs of a program until told to stop.
 
     The first SIGTERM or Ctrl-C drains: steps at hand are finished and saved, the rest goes back to the queue, and
     the exit code is 0. A second one does not wait for the steps. Start as many as you like, on any machine.
     """
-    asyncio.run(_work(context.reference_of(reference), options, upgrade=None))
+    if ctx.invoked_subcommand is None:
+        asyncio.run(_work(context.reference_of(reference), options, upgrade=None, metrics_port=metrics_port))
+
+
+@worker.command()
+@click.argument("label")
+def drain(label: str) -> None:
+    """Ask the workers that run now under LABEL to take no more jobs and to end, wherever they are.
+
+    Steps at hand are finished and saved, and the rest goes back to the queue. They hear of it with their next
+    heartbeat; a worker that starts later is not concerned.
+    """
+    asked = context.ask(
+        lambda app: acting.change(
+            app, "worker", label, lambda conn: app.workers.drain(label, by=acting.person(), conn=conn)
+        )
+    )
+    output.talk("Executors that were asked to end: {count}; 'retoma workers' shows how they do.", count=len(asked))
 
 
 @click.command()
@@ -60,11 +85,11 @@ def up(reference: str | None, port: int | None, **options: Any) -> None:
     asyncio.run(_work(context.reference_of(reference), options, upgrade=True, beside=_api(port)))
 
 
-def _api(port: int | None) -> Callable[[Retoma], AbstractAsyncContextManager[None]]:
+def _api(port: int | None) -> Callable[[Retoma, Worker], AbstractAsyncContextManager[None]]:
     """The API on this machine's own address; when nobody said where and the usual port is taken, on any other."""
 
     @asynccontextmanager
-    async def serving(app: Retoma) -> AsyncIterator[None]:
+    async def serving(app: Retoma, worker: Worker) -> AsyncIterator[None]:
         from retoma.errors import ConfigurationError
 
         web = server()
@@ -80,7 +105,8 @@ def _api(port: int | None) -> Callable[[Retoma], AbstractAsyncContextManager[Non
             output.relay(who)
             for line in web.pages_of(app, listening, language()):
                 output.say(line, err=True)
-            async with web.served(app, listening, rounds=False):  # the worker makes them
+            # The worker makes the rounds; and what its executors count is shown here, too.
+            async with web.served(app, listening, rounds=False, sheets=worker.sheets):
                 yield
 
     return serving
@@ -91,7 +117,8 @@ async def _work(
     options: dict[str, Any],
     *,
     upgrade: bool | None,
-    beside: Callable[[Retoma], AbstractAsyncContextManager[object]] = nullcontext,
+    beside: Callable[[Retoma, Worker], AbstractAsyncContextManager[object]] | None = None,
+    metrics_port: int | None = None,
 ) -> None:
     from retoma.app.loader import find_app
     from retoma.telemetry.logs import log_to_stderr
@@ -101,6 +128,7 @@ async def _work(
     queues = [name.strip() for name in (options.pop("queues") or "").split(",") if name.strip()]
     label = options["label"] or settings.worker_label
     found = app.worker(**options, queues=queues or None, reference=reference)
+    found.metrics_port = settings.metrics_port if metrics_port is None else metrics_port
     _doubt(app, reference, queues)
     log_to_stderr(level=settings.log_level, format=settings.log_format, label=label)
     context.announce(settings)
@@ -108,7 +136,7 @@ async def _work(
     try:
         if sys.stderr.isatty():
             _greet(app, reference, queues, label)
-        async with beside(app):
+        async with nullcontext() if beside is None else beside(app, found):
             await found.run()
     finally:
         await app.close()

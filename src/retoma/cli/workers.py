@@ -22,7 +22,7 @@ def _being(worker: Presence) -> str:
         return worker.reason or Phrase("stopped")
     if not worker.alive:
         return Phrase("silent")
-    return Phrase("draining" if worker.stopping_at else "alive")
+    return Phrase("draining" if worker.stopping_at or worker.drain_requested_at else "alive")
 
 
 _WORKER: output.Columns[Presence] = {
@@ -34,6 +34,7 @@ _WORKER: output.Columns[Presence] = {
     "seen": lambda worker: worker.seen_at,
     "queues": lambda worker: worker.queues,
     "at once": lambda worker: worker.at_once,
+    "MB": lambda worker: None if worker.memory_megabytes is None else round(worker.memory_megabytes),
     "claimed": lambda worker: worker.claimed,
     "completed": lambda worker: worker.completed,
     "failed": lambda worker: worker.failed,
@@ -101,7 +102,8 @@ def _confirm_prune(older_than: timedelta | None) -> None:
     )
     if not somebody_is_here():
         raise ConfigurationError(
-            Phrase("{told} Nobody is here to ask.", told=told), next=Phrase("the same with --yes.")
+            Phrase("{told} Standard input is not a terminal, so nobody can confirm.", told=told),
+            next=Phrase("the same with --yes."),
         )
     output.talk(told)
     if not output.agreed("Remove them?"):

@@ -122,18 +122,30 @@ def noted(pipeline: Pipeline[Any, Any], diary: Diary) -> Pipeline[Any, Any]:
 
 
 @cache
+def pipelines(folder: Path) -> tuple[Pipeline[Any, Any], ...]:
+    """Those of classification, noted in the diary of the stage in *folder*. The last step of the batch is no document:
+    it comes as it is, with the pipeline that names it.
+    """
+    diary, given = Diary(folder / "diary.jsonl"), CLASSIFICATION.load_pipelines()
+    last = {each.finish.name for each in given if each.finish is not None}
+    return tuple(noted(each, diary) for each in given if each.name not in last)
+
+
+@cache
 def program(folder: Path) -> Retoma:
     """The app of the demo whose stage is *folder*."""
     settings = Settings.load()
     diary, switches = Diary(folder / "diary.jsonl"), Switches(folder)
     providers = providers_from({"RETOMA_HOME": str(settings.home)})
     providers |= {Extractor: NotedExtractor(diary), Classifier: FaultyClassifier(diary, switches)}
-    pipelines = [noted(each, diary) for each in CLASSIFICATION.load_pipelines()]
-    return Retoma(settings=settings, pipelines=pipelines, providers=providers)
+    classification = replace(CLASSIFICATION, pipelines=f"{__name__}:PIPELINES")
+    return Retoma(settings=settings, extensions=[classification], providers=providers)
 
 
 def __getattr__(name: str) -> Any:
     # Made when a worker asks for it: its stage is told by the environment.
     if name == "app":
         return program(Path(os.environ[VARIABLE]))
+    if name == "PIPELINES":
+        return pipelines(Path(os.environ[VARIABLE]))
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -79,7 +79,7 @@ def write(folder: Path, documents: int, *, seed: int = SEED) -> list[Sample]:
     """Put that many documents into *folder*; what they are, in the order of their names."""
     folder.mkdir(parents=True, exist_ok=True)
     fates = {int(share * documents): fate for share, fate in _PLACES}
-    kinds = sorted(each.name for each in labelled.labels())
+    kinds = labelled.kinds()
     found = []
     for start in range(0, documents, _BLOCK):
         language = "en" if (start // _BLOCK) % _ENGLISH == _ENGLISH - 1 else "pt"
