@@ -5,9 +5,9 @@ from __future__ import annotations
 import typing
 
 if typing.TYPE_CHECKING:
-    from retoma.web.assembly import router, site
+    from retoma.web.assembly import Principal, router, site
 
-__all__ = ["router", "site"]
+__all__ = ["Principal", "router", "site"]
 
 
 # The command line reads the words of this folder, and does not wait for a web framework that may not be installed.

@@ -8,7 +8,7 @@ from importlib.resources.abc import Traversable
 
 from retoma.app.extension import Extension
 
-_packages: tuple[str, ...] = ("retoma.web",)
+_packages: tuple[str, ...] = ("retoma.web", "retoma.web.console")
 
 
 def add(package: str) -> None:
@@ -26,7 +26,7 @@ def serve(extensions: Iterable[Extension]) -> None:
 
 
 def packages() -> tuple[str, ...]:
-    """Our own package first, then every one that was added."""
+    """Our own packages first, then every one that was added."""
     return _packages
 
 

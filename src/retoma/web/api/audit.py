@@ -29,6 +29,7 @@ class AuditFilter(requests.Wanted):
     object: Concerned | None = None
     outcome: Outcome | None = None
     since: requests.Moment | None = None
+    until: requests.Moment | None = None
     cursor: requests.Text | None = None
     limit: Annotated[int, Field(ge=1, le=200), requests.WHOLE] = 50
 
@@ -52,6 +53,7 @@ async def list_audit(
         object=wanted.object,
         outcome=wanted.outcome,
         since=wanted.since,
+        until=wanted.until,
         before=None if wanted.cursor is None else opened(wanted.cursor),
         limit=wanted.limit + 1,
     )

@@ -19,7 +19,8 @@ from retoma.values.codec import Misfit
 from retoma.web.api.jobs import open_pipeline
 from retoma.web.api.schemas import batch_requests, requests
 from retoma.web.api.schemas import batches as shapes
-from retoma.web.api.schemas.responses import Fault, Operation, Operations
+from retoma.web.api.schemas.operations import Operation, Operations
+from retoma.web.api.schemas.responses import Fault
 from retoma.web.http import etags
 from retoma.web.http.auth import Here, needs
 from retoma.web.http.cursors import cursor_of, opened, point_to_next
@@ -53,20 +54,24 @@ Found = Annotated[Batch, Depends(_found)]
 async def list_batches(
     wanted: Annotated[batch_requests.BatchFilter, Query()], visit: Here, request: Request, response: Response
 ) -> shapes.Batches:
-    """Batches, the newest first."""
+    """Batches, the newest first, each with how far it has come."""
     label = dict([wanted.label.split("=", 1)]) if wanted.label else None
     found = await visit.app.batches.find(
         states=wanted.state.split(",") if wanted.state else None,
         pipeline=visit.only(wanted.pipeline),
         labels=label,
         name=wanted.name,
+        text=wanted.q,
         before=None if wanted.cursor is None else opened(wanted.cursor),
         limit=wanted.limit + 1,
     )
     page = found[: wanted.limit]
     following = cursor_of(page[-1].id) if len(found) > wanted.limit else None
     point_to_next(request, response, following)
-    return shapes.Batches(batches=[shapes.Batch.of(each) for each in page], next=following)
+    standing = await visit.app.batches.standings([each.id for each in page])
+    # One that was pruned between the two looks is not there any more.
+    rows = [shapes.listed(each, standing[each.id]) for each in page if each.id in standing]
+    return shapes.Batches(batches=rows, next=following)
 
 
 @router.post("", status_code=202)
@@ -92,7 +97,7 @@ async def create_batch(new: batch_requests.NewBatch, visit: Here, request: Reque
     await quotas_of(request).make_room(visit, len(new.jobs or ()))
     if new.jobs is None:
         batch = await visit.app.batches.open(
-            pipeline, name=new.name, expires=new.expires_seconds, conn=visit.conn, **options
+            pipeline, name=new.name, expires=new.expires_seconds, conn=visit.conn, **_unpiloted(options)
         )
     else:
         inputs, key = _inputs(visit.app, new.pipeline, new.jobs)
@@ -102,6 +107,14 @@ async def create_batch(new: batch_requests.NewBatch, visit: Here, request: Reque
     return shapes.Made(
         id=batch.id, state=batch.state, total=batch.total, status_url=place, events_url=f"{place}/events"
     )
+
+
+def _unpiloted(options: dict[str, Any]) -> dict[str, Any]:
+    """An open batch gets its pilot when it is sealed: its jobs are not there yet."""
+    if options.pop("pilot", 0):
+        fault = Fault(pointer="/pilot", code="pilot_early", detail="A batch without jobs gets its pilot with the seal.")
+        raise Refusal("validation_failed", faults=[fault])
+    return options
 
 
 def _inputs(
@@ -150,8 +163,9 @@ async def fill_batch(
 @needs("submit", limited=True, refuses=("batch_empty", "batch_incomplete", "conflict"))
 async def seal_batch(batch: Found, visit: Here, body: batch_requests.Seal | None = None) -> shapes.Batch:
     """Let the jobs of an open batch be taken."""
-    expected = body.expected if body else None
-    return shapes.Batch.of(await visit.app.batches.seal(batch.id, expected=expected, conn=visit.conn))
+    how = body or batch_requests.Seal()
+    sealed = await visit.app.batches.seal(batch.id, expected=how.expected, pilot=how.pilot, conn=visit.conn)
+    return shapes.Batch.of(sealed)
 
 
 # — looking —
@@ -169,7 +183,7 @@ async def get_batch(batch: Found, visit: Here) -> shapes.Batch:
 async def list_operations(batch: Found, visit: Here) -> Operations:
     """Commands on a batch with many jobs, the newest first, and how far each has come."""
     found = await visit.app.batches.operations(batch.id)
-    return Operations(operations=[Operation.of(each) for each in found])
+    return Operations(operations=[Operation.told(each) for each in found])
 
 
 @router.get("/{id}/progress")
@@ -203,6 +217,13 @@ async def get_plan(batch: Found, visit: Here, request: Request) -> shapes.Plan:
     if plan.why_not and language_of(request.headers.get("accept-language", "")) == "pt":
         plan.why_not = in_portuguese(plan.why_not) or plan.why_not
     return plan
+
+
+@router.get("/{id}/pilot")
+@needs("read", limited=True)
+async def get_pilot(batch: Found, visit: Here) -> shapes.Pilot:
+    """How the pilot of a batch went. What the whole will cost, take and lose by it, each with an interval."""
+    return shapes.Pilot.seen(await visit.app.batches.pilot(batch.id))
 
 
 @router.get("/{id}/explanation")
@@ -277,6 +298,13 @@ async def resume_batch(
         batch.id, epoch=how.epoch, max_resumes=how.max_resumes, by=visit.caller, conn=visit.conn
     )
     return _resumed(done, request, response)
+
+
+@router.post("/{id}/release")
+@needs("operate", limited=True, refuses=("already_finished",))
+async def release_batch(batch: Found, visit: Here, _body: requests.Nothing | None = None) -> shapes.Batch:
+    """Let the jobs be taken that a pilot holds. Asked again, it changes nothing."""
+    return shapes.Batch.of(await visit.app.batches.release(batch.id, by=visit.caller, conn=visit.conn))
 
 
 @router.post("/{id}/retry-failed", status_code=202)

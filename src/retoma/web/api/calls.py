@@ -9,7 +9,7 @@ from fastapi import APIRouter, Path, Query, Request, Response
 
 from retoma.model.ids import CallId
 from retoma.web.api.schemas import calls as shapes
-from retoma.web.api.schemas import requests
+from retoma.web.api.schemas import machine, requests
 from retoma.web.http.auth import Here, needs
 from retoma.web.http.cursors import cursor_of, opened, place_of, placed, point_to_next
 from retoma.web.http.errors import Refusal
@@ -32,6 +32,7 @@ async def list_calls(
         batch=wanted.batch,
         state=wanted.state,
         provider=wanted.provider,
+        model=wanted.model,
         before=None if wanted.cursor is None else opened(wanted.cursor),
         limit=wanted.limit + 1,
     )
@@ -56,7 +57,12 @@ async def get_spend(
     """What was paid. Useful, paid again, in doubt and unknown are told apart. The dearest first; days, the newest."""
     after = None if wanted.cursor is None else _paid(wanted.cursor)
     found = await visit.app.calls.spend(
-        wanted.by, batch=wanted.batch, since=wanted.since, after=after, limit=wanted.limit + 1
+        wanted.by,
+        batch=wanted.batch,
+        since=wanted.since,
+        until=wanted.until,
+        after=after,
+        limit=wanted.limit + 1,
     )
     page = found[: wanted.limit]
     last = page[-1] if len(found) > wanted.limit else None
@@ -83,6 +89,21 @@ async def list_prices(visit: Here) -> shapes.Prices:
     return shapes.Prices(prices=[shapes.Price.of(each) for each in await visit.app.calls.prices()])
 
 
+@router.get("/prices/history")
+@needs("read")
+async def list_price_history(wanted: Annotated[machine.PriceFilter, Query()], visit: Here) -> shapes.Prices:
+    """Every price that a model had, has and will have, by service tier and day."""
+    found = await visit.app.calls.price_story(wanted.provider, wanted.model)
+    return shapes.Prices(prices=[shapes.Price.of(each) for each in found])
+
+
+@router.get("/budgets")
+@needs("read")
+async def list_budgets(visit: Here) -> machine.Budgets:
+    """The newest batches that have a budget, those under way first."""
+    return machine.Budgets(budgets=[machine.Budget.of(each) for each in await visit.app.calls.budgets()])
+
+
 @router.post("/prices")
 @needs("operate")
 async def set_price(price: shapes.NewPrice, visit: Here) -> shapes.Price:
@@ -100,9 +121,18 @@ async def reprice_calls(visit: Here, piece: shapes.CallPiece | None = None) -> s
 
 @router.get("/limits")
 @needs("read")
-async def list_limits(visit: Here) -> shapes.Limits:
-    """What providers allow, and who cools."""
-    return shapes.Limits(limits=[shapes.Limit.of(each) for each in await visit.app.calls.limits()])
+async def list_limits(visit: Here) -> machine.LimitStates:
+    """What providers allow, what was used of it in the last minute, who cools and who waits."""
+    return machine.LimitStates(limits=[machine.LimitState.of(each) for each in await visit.app.calls.limits_now()])
+
+
+@router.post("/breakers/{name:path}/close")
+@needs("operate", refuses=("not_found",))
+async def close_breaker(
+    name: Annotated[requests.Text, Path()], visit: Here, _body: requests.Nothing | None = None
+) -> machine.Woken:
+    """Let a provider be tried again now. Its breaker closes, its cool-down ends, and the jobs that wait for it wake."""
+    return machine.Woken(woken=await visit.app.calls.close_breaker(name, conn=visit.conn))
 
 
 @router.put("/limits/{name:path}")
@@ -110,3 +140,12 @@ async def list_limits(visit: Here) -> shapes.Limits:
 async def set_limit(name: Annotated[requests.Text, Path()], limit: shapes.NewLimit, visit: Here) -> shapes.Limit:
     """Say what a provider allows. It holds from the next call on, for every worker."""
     return shapes.Limit.of(await visit.app.calls.set_limit(name, **limit.model_dump(), conn=visit.conn))
+
+
+@router.delete("/limits/{name:path}", status_code=204)
+@needs("operate", refuses=("not_found",))
+async def remove_limit(
+    name: Annotated[requests.Text, Path()], visit: Here, _body: requests.Nothing | None = None
+) -> None:
+    """Forget a limit, its pause and its breaker. The jobs that wait for it wake."""
+    await visit.app.calls.remove_limit(name, conn=visit.conn)

@@ -15,12 +15,15 @@ from retoma.model.job import Job
 from retoma.run.pipeline import Pipeline
 from retoma.values.codec import Misfit
 from retoma.web.api.schemas import requests, responses
+from retoma.web.api.schemas.operations import JobRestart, StepFrom
 from retoma.web.api.schemas.responses import Fault
 from retoma.web.http.auth import Here, needs
 from retoma.web.http.cursors import cursor_of, opened, place_of, placed, point_to_next
 from retoma.web.http.errors import Refusal
 from retoma.web.http.quotas import quotas_of, submitted
 from retoma.web.http.route import ApiRoute
+from retoma.web.words import language_of
+from retoma.web.words.sentences import in_portuguese
 
 router = APIRouter(prefix="/jobs", tags=["jobs"], route_class=ApiRoute)
 
@@ -184,10 +187,24 @@ async def cancel_job(job: Found, visit: Here, body: requests.Why | None = None) 
 
 @router.post("/{id}/restart")
 @needs("operate", limited=True, refuses=("conflict",))
-async def restart_job(job: Found, visit: Here, body: requests.MoreAttempts | None = None) -> responses.Job:
-    """Run an ended job anew from its first step. Its checkpoints are set aside, and what they cost is paid again."""
-    more = body or requests.MoreAttempts()
-    return responses.Job.of(await visit.app.jobs.restart(job.id, attempts=more.attempts, conn=visit.conn))
+async def restart_job(job: Found, visit: Here, body: requests.RestartFrom | None = None) -> responses.Job:
+    """Run an ended job anew from its first step, or from ``step`` on. The checkpoints from there on are set aside, and
+    what they cost is paid again.
+    """
+    how = body or requests.RestartFrom()
+    visit.noted.update({"step": how.step} if how.step else {})
+    now = await visit.app.jobs.restart(job.id, attempts=how.attempts, step=how.step, conn=visit.conn)
+    return responses.Job.of(now)
+
+
+@router.get("/{id}/restart")
+@needs("read", limited=True)
+async def plan_restart(job: Found, wanted: Annotated[StepFrom, Query()], visit: Here, request: Request) -> JobRestart:
+    """What a restart would do again, from the first step or from ``step`` on, and what that has cost."""
+    plan = JobRestart.told(await visit.app.jobs.restart_plan(job.id, step=wanted.step))
+    if plan.why_not and language_of(request.headers.get("accept-language", "")) == "pt":
+        plan.why_not = in_portuguese(plan.why_not) or plan.why_not
+    return plan
 
 
 @router.post("/{id}/signal")

@@ -16,14 +16,21 @@ from retoma.web.packages import files, packages
 Schema = dict[str, Any]
 
 TAGS = {
+    "access": "Who may come in: API keys, accounts of people, browser sessions.",
+    "alerts": "What the watchdog found wrong, and who looks after it.",
     "audit": "Who did what, when and from where: changes, looks at content, refused keys.",
     "batches": "Many jobs followed as one: made, filled, followed, resumed, stopped.",
     "calls": "Requests to providers: what was asked and answered, what it cost, what is allowed.",
+    "finding": "Errors over all batches, a search, and saved views.",
     "jobs": "One pipeline over one input: queued, looked at, tried again, stopped.",
+    "operations": "One action on many jobs of any batch: decided at once, carried out in pieces.",
+    "pipelines": "What the program can do, and what it takes as input.",
     "probes": "Whether the server answers and can work.",
     "queues": "Where jobs wait: paused, weighed, limited.",
+    "reviews": "What waits for a person: leased, accepted, corrected, rejected, undone; and how often people agree.",
     "schedules": "Jobs that come back by the clock.",
     "system": "How the database is doing, and what workers have done.",
+    "webhooks": "Signed messages about the work, to addresses of yours, and the log of their delivery.",
     "workers": "Who works, since when, and what they have done.",
 }
 """What each group of operations is about."""

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Response
 
-from retoma.web.api.schemas import requests, responses
+from retoma.web.api.schemas import machine, requests, responses
 from retoma.web.http.auth import Here, needs
 from retoma.web.http.etags import tag_of
 from retoma.web.http.route import ApiRoute
@@ -27,6 +27,25 @@ async def list_queues(visit: Here, response: Response) -> responses.Queues:
     coarse = [replace(each, oldest_due_seconds=(each.oldest_due_seconds or 0) // _AGE_SECONDS) for each in found]
     response.headers["ETag"] = tag_of(coarse)
     return responses.Queues(queues=[responses.Queue.of(queue) for queue in found])
+
+
+@router.get("/{name}")
+@needs("read")
+async def get_queue(name: Name, visit: Here, response: Response) -> machine.QueueState:
+    """A queue with its lanes, how fast it moves, and how long its jobs wait and run. What it costs does not grow with
+    the number of jobs.
+    """
+    found = await visit.app.queues.get(name)
+    who = await visit.app.queues.paused_by(name) if found.depth.paused_at else {}
+    shown = machine.QueueState.of_state(found, paused_by=who.get(name))
+    # What only grows or fades with time counts as another answer after some seconds.
+    ages = {"oldest_due_seconds", "pace"}
+    response.headers["ETag"] = tag_of(
+        [shown.model_dump(exclude=ages | {"lanes"}), (found.depth.oldest_due_seconds or 0) // _AGE_SECONDS]
+        + [lane.model_dump(exclude=ages) for lane in shown.lanes]
+        + [found.pace.came, found.pace.ended]
+    )
+    return shown
 
 
 @router.post("/{name}/pause", status_code=204)

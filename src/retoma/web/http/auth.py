@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import lru_cache
 from ipaddress import ip_address
@@ -15,12 +15,15 @@ from fastapi import Depends
 from starlette.requests import Request
 
 from retoma.access.audit import Entry, as_noted
-from retoma.access.keys import ADMIN, Key, same_secret
+from retoma.access.keys import ADMIN, SCOPES, Key, same_secret
+from retoma.access.people import FREE_BY_NAME, ROLES, SignInRefused, User
+from retoma.access.sessions import Recognised
 from retoma.app.retoma import Retoma
-from retoma.errors import NotFound
+from retoma.errors import ConfigurationError, NotFound
 from retoma.model.batch import Batch
+from retoma.values.text import storable
 from retoma.web.http.admission import Admission
-from retoma.web.http.auth_attempts import Tries
+from retoma.web.http.auth_attempts import Tries, network_of
 from retoma.web.http.errors import Refusal
 from retoma.web.http.headers import correlation_of
 from retoma.web.http.session_cookie import Token, session_in
@@ -31,18 +34,47 @@ T = TypeVar("T")
 
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 CONTENT = "content:read"
-LOCAL, ENVIRONMENT, NOBODY = "local", "environment", "nobody"
-"""Who comes without a key of their own: with the token of this machine, with the key of the environment, or not."""
+LOCAL, ENVIRONMENT, NOBODY, HOST = "local", "environment", "nobody", "host"
+"""Who comes without a key of their own: with the token of this machine, with the key of the environment, or not; and
+whom the application around ours knows.
+"""
+_LONGEST_NAME = 100
 _PASSED_ON = ("forwarded", "via", "x-real-ip", *(f"x-forwarded-{each}" for each in ("for", "host", "prefix", "proto")))
 
 
 @dataclass(frozen=True, slots=True)
+class Principal:
+    """Somebody whom the application around ours has let in: a name for the audit, and scopes."""
+
+    name: str
+    scopes: frozenset[str]
+
+    def __init__(self, name: str, scopes: Iterable[str]) -> None:
+        unknown = set(scopes) - SCOPES.keys()
+        if not name or unknown:
+            raise ConfigurationError(
+                f"There is no scope {', '.join(sorted(unknown))}." if unknown else "A principal needs a name.",
+                next=f"Scopes are {', '.join(SCOPES)}.",
+            )
+        object.__setattr__(self, "name", storable(name[:_LONGEST_NAME]))
+        object.__setattr__(self, "scopes", frozenset(scopes))
+
+
+HostAuth = Callable[[Request], Awaitable[Principal | None] | Principal | None]
+"""How the application around ours says who asks; None when it does not know them."""
+
+
+@dataclass(frozen=True, slots=True)
 class SiteContext:
-    """Where the routes stand: on which app, and under which names it may be called."""
+    """Where the routes stand: on which app, under which names it may be called, and how the application around it says
+    who asks and where people sign in.
+    """
 
     app: Retoma
     hosts: frozenset[str]
     admission: Admission
+    auth: HostAuth | None = None
+    sign_in: str | None = None
     _rooms: dict[Callable[[Retoma], Any], Any] = field(default_factory=dict)
 
     def room(self, make: Callable[[Retoma], T]) -> T:
@@ -117,7 +149,7 @@ class Visit:
     known: Batch | None = None
     """The batch that the path names, when it was looked at before."""
     name: str | None = None
-    """What the caller's key is called."""
+    """What the caller or their key is called."""
     address: str | None = None
     session_id: str | None = None
     """That of somebody who signed in with a browser."""
@@ -173,6 +205,8 @@ async def welcome(request: Request, need: Need) -> Visit:
     if need.scope and not visit.may(need.scope):
         _write_refusal(request, visit, lacks=need.scope)
         raise Refusal("scope_required", scope=need.scope)
+    if need.scope and request.method not in SAFE and place.app.settings.web_read_only == "on":
+        raise Refusal("read_only")
     if visit.pipelines is not None and not need.limited:
         _write_refusal(request, visit, limited_to=visit.pipelines)
         raise Refusal("pipelines_limited", pipelines=", ".join(visit.pipelines))
@@ -198,6 +232,8 @@ def _write_refusal(request: Request, visit: Visit, **noted: object) -> None:
 async def recognised(request: Request, place: SiteContext) -> Visit:
     """Whoever asks, by their key; on this machine also without one, as long as nobody has made any."""
     app = place.app
+    if place.auth is not None and (visit := await _host_knows(request, place)) is not None:
+        return visit
     given = request.headers.get("authorization")
     if given is not None:
         scheme, _, text = given.partition(" ")
@@ -208,9 +244,22 @@ async def recognised(request: Request, place: SiteContext) -> Visit:
     text = session_in(request)
     if text and (visit := await _signed_in(request, place, text)):
         return visit
-    if app.settings.token == "off" and is_local(request) and await is_keyless(place):  # noqa: S105 - not a secret
+    open_here = app.settings.token == "off" and place.auth is None  # noqa: S105 - not a secret
+    if open_here and is_local(request) and await is_keyless(place):
         return _visit_of(request, place, LOCAL)
     raise Refusal("auth_invalid" if text else "auth_missing")
+
+
+async def _host_knows(request: Request, place: SiteContext) -> Visit | None:
+    """The visit of whoever the application around ours knows."""
+    assert place.auth is not None
+    said = place.auth(request)
+    principal = await said if isinstance(said, Awaitable) else said
+    if principal is None:
+        return None
+    visit = _visit_of(request, place, f"{HOST}:{principal.name}")
+    visit.name, visit.scopes = principal.name, principal.scopes
+    return visit
 
 
 async def opened_by(request: Request, text: str, *, action: str = "key.refuse") -> Visit | None:
@@ -223,19 +272,45 @@ async def opened_by(request: Request, text: str, *, action: str = "key.refuse") 
         tries.opened(address, text)
         return visit
     named = re.match(r"rtm_([0-9a-f]{12})_", text)
-    entry = Entry(
+    tries.wrong(address, _refused(request, action, "key" if named else None, named[1] if named else None))
+    return None
+
+
+async def named_by(request: Request, name: str, password: str) -> User | None:
+    """The account of whoever knows its *name* and *password*; None when these let nobody in, which is counted and
+    written down.
+    """
+    place: SiteContext = request.state.retoma
+    try:
+        user = await place.app.access.people.sign_in(name, password, address=network_of(address_of(request)))
+    except SignInRefused as error:
+        place.room(Tries).refused(_refused(request, "session.refuse", "user", None))
+        wait = {"Retry-After": str(error.seconds)}
+        raise Refusal("sign_in_refused", headers=wait, seconds=error.seconds, limit=FREE_BY_NAME) from None
+    if user is None:
+        place.room(Tries).refused(_refused(request, "session.refuse", "user", None))
+    return user
+
+
+def write_refused_sign_in(request: Request, *, why: str) -> None:
+    """Write down that somebody came back from an OpenID provider and was not let in."""
+    place: SiteContext = request.state.retoma
+    entry = _refused(request, "session.refuse", "user", None)
+    place.room(Tries).refused(replace(entry, after=as_noted({"why": why[:200]})))
+
+
+def _refused(request: Request, action: str, kind: str | None, id: str | None) -> Entry:
+    return Entry(
         who=NOBODY,
         via="http",
-        address=address,
+        address=address_of(request),
         route=f"{request.method} {request.url.path}",
         action=action,
-        object_kind="key" if named else None,
-        object_id=named[1] if named else None,
+        object_kind=kind,
+        object_id=id,
         correlation_id=correlation_of(request),
         outcome="refused",
     )
-    tries.wrong(address, entry)
-    return None
 
 
 async def _holder(request: Request, place: SiteContext, text: str) -> Visit | None:
@@ -260,8 +335,23 @@ async def _signed_in(request: Request, place: SiteContext, text: str) -> Visit |
     found = await place.app.sessions.recognise(text, secrets=opened_with)
     if found is None or (found.opened_by == "token" and not await is_keyless(place)):
         return None
-    caller = found.key.id if found.key else {"environment": ENVIRONMENT, "token": LOCAL}[found.opened_by]
-    return _visit_of(request, place, caller, key=found.key, session_id=found.id)
+    visit = _visit_of(request, place, _caller_of(found), key=found.key, session_id=found.id)
+    if found.user is not None:
+        visit.name, visit.scopes = found.user.name, ROLES[found.user.role]
+    return visit
+
+
+def _caller_of(found: Recognised) -> str:
+    if found.user is not None:
+        return found.user.id
+    return found.key.id if found.key else {"environment": ENVIRONMENT, "token": LOCAL}[found.opened_by]
+
+
+def visit_of_user(request: Request, user: User) -> Visit:
+    """The visit of somebody who has just shown that the account *user* is theirs."""
+    visit = _visit_of(request, request.state.retoma, user.id)
+    visit.name, visit.scopes = user.name, ROLES[user.role]
+    return visit
 
 
 def _visit_of(
@@ -277,8 +367,8 @@ def _visit_of(
 
 def pass_of(visit: Visit) -> OpenedBy:
     """What lets the caller in, for a stream that must end with it."""
-    key = visit.caller if visit.session_id is None and visit.caller not in (LOCAL, ENVIRONMENT) else None
-    return OpenedBy(key, visit.session_id)
+    own = visit.caller not in (LOCAL, ENVIRONMENT) and not visit.caller.startswith(f"{HOST}:")
+    return OpenedBy(visit.caller if visit.session_id is None and own else None, visit.session_id)
 
 
 async def signed_in(request: Request) -> Visit | None:
@@ -288,8 +378,12 @@ async def signed_in(request: Request) -> Visit | None:
 
 
 async def is_keyless(place: SiteContext) -> bool:
-    """Whether there is no key, and never was one: then the token of this machine opens."""
-    return place.app.settings.api_key is None and not (await place.app.access.tally()).existing
+    """Whether there is no key or account, never was one, and nobody else says who may come in: then the token of this
+    machine opens.
+    """
+    if place.app.settings.api_key is not None or place.auth is not None:
+        return False
+    return not (await place.app.access.tally()).existing
 
 
 def address_of(request: Request) -> str:

@@ -67,7 +67,7 @@ class Tries:
 
     def check(self, address: str, text: str) -> None:
         """Refuse an address that tried too often; not somebody there whose key has opened before."""
-        window = self._addresses.get(_network(address))
+        window = self._addresses.get(network_of(address))
         if window is None or window.over or window.times < self._most or _known(address, text) in self._known:
             return
         left = max(1, round(WINDOW - (time.monotonic() - window.since)))
@@ -82,7 +82,7 @@ class Tries:
 
     def wrong(self, address: str, entry: Entry) -> None:
         """A key was wrong."""
-        network = _network(address)
+        network = network_of(address)
         window = _window(self._addresses, network)
         if window is not None:
             window.times += 1
@@ -145,7 +145,7 @@ def _known(address: str, text: str) -> tuple[str, bytes]:
     return address, hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
 
 
-def _network(address: str) -> str:
+def network_of(address: str) -> str:
     """One who has a whole network of IPv6 counts once."""
     try:
         found = ip_address(address)

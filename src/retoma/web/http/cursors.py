@@ -10,13 +10,11 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
+from retoma.values.cursors import cursor_of
 from retoma.values.text import unstorable_mark
 from retoma.web.http.errors import Refusal
 
-
-def cursor_of(id: int) -> str:
-    """The cursor of the page that begins below *id*."""
-    return base64.urlsafe_b64encode(b"before:%d" % id).decode().rstrip("=")
+__all__ = ["cursor_of", "opened", "place_of", "placed", "point_to_next"]
 
 
 def opened(cursor: str) -> int:

@@ -18,6 +18,7 @@ _READ = ("invalid_text", "validation_failed")
 _CHANGE = ("cross_site_blocked", "request_incomplete")
 _BODY = ("payload_too_large", "unsupported_media_type", "json_too_deep")
 _ONCE = ("idempotency_in_progress", "idempotency_key_reused")
+_AT_THE_FORM = {"sign_in_refused"}
 _TOO_LARGE, _TOO_MANY = 413, 429
 _PROBLEM = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
 _CREATED, _ACCEPTED, _NOT_MODIFIED = 201, 202, 304
@@ -43,7 +44,8 @@ def codes_of(need: Need, path: str, queries: dict[str, bool], *, changes: bool) 
     """Every code that a route may answer with: what all of them may, what follows from its kind, and what it says."""
     codes = {*_EVER, *need.refuses}
     if need.scope:
-        codes |= {*_WITH_SCOPE, *_READ, *(code for code, status in STATUSES.items() if status == _TOO_MANY)}
+        limits = {code for code, status in STATUSES.items() if status == _TOO_MANY} - _AT_THE_FORM
+        codes |= {*_WITH_SCOPE, *_READ, *limits}
     if need.scope and not need.limited:
         codes.add("pipelines_limited")
     if "{" in path:
@@ -52,6 +54,8 @@ def codes_of(need: Need, path: str, queries: dict[str, bool], *, changes: bool) 
         codes.add("invalid_cursor")
     if changes or need.costs:
         codes.add("cross_site_blocked")
+    if changes and need.scope:
+        codes.add("read_only")
     if changes:
         codes |= {*_CHANGE, *(() if need.streamed else _BODY), *(_ONCE if need.once else ())}
     return [code for code in STATUSES if code in codes]

@@ -49,6 +49,8 @@ class Upload:
         self._whole = False
         self.fields: dict[str, str] = {}
         """What the form says beside its files, as far as it was read."""
+        self.field = ""
+        """The field that the file at hand was chosen in."""
         self._parser = MultipartParser(
             boundary,
             {
@@ -76,6 +78,7 @@ class Upload:
                     if count > self._limits.web_upload_files:
                         raise Refusal("too_many_files", limit=self._limits.web_upload_files)
                     await self.purse.pay(files=1)
+                    self.field = found.field
                     yield found.filename, content
                 else:
                     fields += 1

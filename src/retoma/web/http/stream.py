@@ -28,7 +28,7 @@ from retoma.postgres import batch_notify
 from retoma.postgres.batch_notify import BatchHints
 from retoma.postgres.faults import UNAVAILABLE
 from retoma.telemetry import emit
-from retoma.telemetry.events import StreamBroken
+from retoma.telemetry.events import StreamBroken, StreamReset
 from retoma.web.http.auth import SiteContext, pass_of
 from retoma.web.http.errors import Refusal
 from retoma.web.http.request_deadline import bounded
@@ -98,6 +98,7 @@ class EventHub:
         self._runs: dict[str, asyncio.Task[None]] = {}
         self._wake = asyncio.Event()
         self._closing = asyncio.Event()
+        self._looked_at = time.monotonic()
 
     def stop(self) -> None:
         """The server stops: every stream ends now, and its client will come again elsewhere."""
@@ -124,6 +125,18 @@ class EventHub:
         """A request has changed something: whoever follows it hears of it now, here and in other processes."""
         self._wake.set()
         self._hints.put(batch_notify.ANY)
+
+    @property
+    def clients(self) -> int:
+        """How many clients follow a stream."""
+        return len(self._followers())
+
+    @property
+    def lag(self) -> float:
+        """The longest time in seconds for which a followed batch has not been looked at beyond its turn, because
+        the database does not answer.
+        """
+        return max(0.0, time.monotonic() - self._looked_at - EVERY) if self._watched else 0.0
 
     # — one client —
 
@@ -158,7 +171,9 @@ class EventHub:
                 if after is None or not 0 <= behind <= _MOST_BEHIND:
                     why: list[News] = []
                     if after is not None:
-                        why = [News("reset", None, {"why": "behind" if behind > 0 else "unknown", "after": after})]
+                        said = "behind" if behind > 0 else "unknown"
+                        emit(StreamReset(why=said))
+                        why = [News("reset", None, {"why": said, "after": after})]
                     after = progress.event_seq
                     yield b"".join(await encoded(story.voice, [*why, News("snapshot", after, figures(progress))]))
                 async for text in self._pieces(id, after, follower, story, progress):
@@ -167,6 +182,7 @@ class EventHub:
                     yield None
                 if follower.dismissed or not follower.lost:
                     return
+                emit(StreamReset(why="slow"))
                 yield b"".join(await encoded(voice, [News("reset", None, {"why": "slow"})]))
                 after = None
             finally:
@@ -251,6 +267,7 @@ class EventHub:
             self._wake.set()
 
     async def _read(self) -> None:
+        self._looked_at = time.monotonic()
         while self._watched:
             self._wake.clear()
             began = time.monotonic()
@@ -274,6 +291,7 @@ class EventHub:
                 watched.moved(ended=any(event.kind in _ENDED for event in events))
                 for story in list(watched.stories.values()):
                     await _tell(story, events)
+        self._looked_at = time.monotonic()
         for id, watched in list(self._watched.items()):
             if watched.figures_due():
                 await self._figures(id, watched)
@@ -298,6 +316,11 @@ class EventHub:
             await asyncio.sleep(LOOKED_AFTER)
             with contextlib.suppress(Refusal, *UNAVAILABLE):
                 await bounded(dismiss(self._app, self._followers()), self._app.settings.web_deadline_seconds)
+
+    @property
+    def streams(self) -> int:
+        """How many clients of this process follow a batch now."""
+        return len(self._followers())
 
     def _followers(self) -> list[Follower]:
         stories = [story for watched in self._watched.values() for story in watched.stories.values()]

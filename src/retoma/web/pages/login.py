@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 from fastapi import APIRouter, Request, Response
 from starlette.responses import RedirectResponse
@@ -13,6 +13,7 @@ from retoma.access import audit, local_token
 from retoma.access.sessions import Opened
 from retoma.app.extension import Link
 from retoma.errors import NotFound
+from retoma.postgres.faults import UNAVAILABLE
 from retoma.web.http import session_cookie
 from retoma.web.http.auth import (
     ENVIRONMENT,
@@ -21,11 +22,13 @@ from retoma.web.http.auth import (
     Visit,
     address_of,
     is_keyless,
+    named_by,
     needs,
     opened_by,
     refuse_other_sites,
     refuse_strange_hosts,
     signed_in,
+    visit_of_user,
 )
 from retoma.web.http.headers import correlation_of
 from retoma.web.http.session_cookie import Token
@@ -37,6 +40,7 @@ from retoma.web.pages.languages import base_of
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 _LARGEST_FORM = 4000
+_LONGEST_NAME = 200
 _DOTS = re.compile(r"/(?:\.|%2e){2}(?:/|$)", re.IGNORECASE)
 _FOR_EVER = "public, max-age=31536000, immutable"
 
@@ -44,7 +48,7 @@ _FOR_EVER = "public, max-age=31536000, immutable"
 @router.get("/")
 @needs(None)
 async def get_home(request: Request) -> Response:
-    """The first page there is; an app that brings none has the description of its API."""
+    """The first page of the menu; where pages are not served, the description of the API."""
     refuse_strange_hosts(request)
     nav: tuple[Link, ...] = getattr(request.app.state, "nav", ())
     return RedirectResponse(base_of(request) + (nav[0].path if nav else "/docs"), 307)
@@ -57,52 +61,77 @@ async def show_login(request: Request) -> Response:
     refuse_strange_hosts(request)
     if link := request.query_params.get("token", ""):
         return await _follow(request, link)
-    return _asked(request, _local(request.query_params.get("next", ""), request))
+    return await asked(request, local(request.query_params.get("next", ""), request))
 
 
-def _asked(request: Request, place: str, refused: Literal["key", "link"] | None = None) -> Response:
+async def asked(
+    request: Request, place: str, refused: Literal["key", "link", "name", "oidc"] | None = None, *, name: str = ""
+) -> Response:
     """The form, and what was refused before. No menu stands above it: all that is there leads back here."""
-    return page(request, "login.html", status=401 if refused else 200, next=place, refused=refused, nav=())
+    here: SiteContext = request.state.retoma
+    try:
+        people = bool((await here.app.access.tally()).people)
+    except UNAVAILABLE:  # who comes by a key is told at the key itself what is wrong
+        people = True
+    given: dict[str, Any] = {
+        "next": place,
+        "refused": refused,
+        "people": people,
+        "oidc": here.app.settings.oidc_issuer,
+        "name": name[:_LONGEST_NAME],
+        "nav": (),
+    }
+    return page(request, "login.html", status=401 if refused else 200, **given)
 
 
 @router.post("/login")
 @needs(None)
 async def sign_in(request: Request) -> Response:
-    """Open a session, when the key opens anything, and go where the visitor wanted to go."""
+    """Open a session, when the key or the account opens anything, and go where the visitor wanted to go."""
     form = await _form(request)
-    place, text = _local(form.get("next", ""), request), form.get("key", "").strip()
+    place, text = local(form.get("next", ""), request), form.get("key", "").strip()
+    if name := form.get("name", ""):
+        return await _sign_in_by_name(request, name, form.get("password", ""), place)
     visit = await opened_by(request, text, action="session.refuse") if text else None
     if visit is None:
-        return _asked(request, place, "key")
+        return await asked(request, place, "key")
     match visit.caller:
         case "environment" | "local" as by:
-            opened = Opened("environment" if by == ENVIRONMENT else "token", secret=text)
+            by_what = Opened("environment" if by == ENVIRONMENT else "token", secret=text)
         case id:
-            opened = Opened("key", key_id=id)
-    return await _opened(request, visit, opened, place) or _asked(request, place, "key")
+            by_what = Opened("key", key_id=id)
+    return await opened(request, visit, by_what, place) or await asked(request, place, "key")
+
+
+async def _sign_in_by_name(request: Request, name: str, password: str, place: str) -> Response:
+    user = await named_by(request, name, password)
+    if user is None:
+        return await asked(request, place, "name", name=name)
+    visit, by_what = visit_of_user(request, user), Opened("user", user_id=user.id)
+    return await opened(request, visit, by_what, place) or await asked(request, place, "name", name=name)
 
 
 async def _follow(request: Request, link: str) -> Response:
     """A link is followed: it opens one session, and nothing afterwards."""
     place: SiteContext = request.state.retoma
-    back = _local(request.query_params.get("next", ""), request)
+    back = local(request.query_params.get("next", ""), request)
     token = place.room(Token).now()
     made = None if token is None else local_token.made_of(link, token)
     if made is not None and await is_keyless(place):
         visit = Visit(place.app, correlation_of(request), LOCAL, address=address_of(request))
-        opened = Opened("token", secret=token, link=link, made=made)
-        if response := await _opened(request, visit, opened, back):
+        by_what = Opened("token", secret=token, link=link, made=made)
+        if response := await opened(request, visit, by_what, back):
             return response
     if await signed_in(request):  # who follows it again is in already
         return RedirectResponse(back, 303)
-    return _asked(request, back, "link")
+    return await asked(request, back, "link")
 
 
-async def _opened(request: Request, visit: Visit, opened: Opened, place: str) -> Response | None:
+async def opened(request: Request, visit: Visit, by_what: Opened, place: str) -> Response | None:
     """The way to *place* with a new session; None when its link was followed before."""
     entry = _entry(request, visit, "session.open")
     async with visit.app.transaction() as conn:
-        made = await visit.app.sessions.open(opened, address=visit.address, conn=conn)
+        made = await visit.app.sessions.open(by_what, address=visit.address, conn=conn)
         if made is None:
             return None
         entry = replace(entry, object_id=made[1])
@@ -165,7 +194,7 @@ async def _form(request: Request) -> dict[str, str]:
     return await fields_of(request, largest=_LARGEST_FORM)
 
 
-def _local(place: str, request: Request) -> str:
+def local(place: str, request: Request) -> str:
     """*place* when it is a path of this site; a sign-in must not send anybody elsewhere."""
     # "//host" and "/\\host" are other sites to a browser, and control characters are dropped by it before it looks.
     base = base_of(request)

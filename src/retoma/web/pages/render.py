@@ -90,10 +90,11 @@ def _given(request: Request) -> dict[str, Any]:
         "look": lambda kind, state: styles.state_styles()[kind][str(state)],
         "icon": styles.icon,
         "may": lambda scope: visit is not None and visit.may(scope),
+        "read_only": visit is not None and visit.app.settings.web_read_only == "on",
         "signed_in": visit is not None and visit.caller != "local",
         "nav": getattr(request.app.state, "nav", ()),
         "number": lambda value, places=0: _number(value, language, places),
-        "money": lambda amount: _money(None if amount is None else Decimal(amount), language),
+        "money": lambda amount: money_of(None if amount is None else Decimal(amount), language),
         "spent": lambda amount, unpriced: _spent(amount, unpriced, language),
         "size": lambda value: _size(value, language),
         "stamp": _stamp,
@@ -129,7 +130,7 @@ def _amount(amount: Decimal, language: str) -> str:
     return _number(float(amount), language, places)
 
 
-def _money(amount: Decimal | None, language: str) -> str:
+def money_of(amount: Decimal | None, language: str) -> str:
     """What something cost; None is unknown."""
     return phrase(language, "money.unknown") if amount is None else f"US$ {_amount(amount, language)}"
 

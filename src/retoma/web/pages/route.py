@@ -10,7 +10,7 @@ from fastapi import Request, Response
 from starlette.responses import RedirectResponse
 
 from retoma.web.http import errors
-from retoma.web.http.auth import SAFE
+from retoma.web.http.auth import SAFE, SiteContext
 from retoma.web.http.route import ApiRoute
 from retoma.web.pages.languages import base_of, keep_language, language_for, prefers_page, take_language
 from retoma.web.pages.render import page
@@ -56,7 +56,9 @@ def _to_sign_in(request: Request, *, inside: bool) -> Response:
     # After a change nobody is sent back to it: it would be done by a GET, or not at all.
     back = request.url.path + (f"?{request.url.query}" if request.url.query else "")
     asked = request.method in SAFE and not inside
-    place = f"{base_of(request)}/login" + (f"?{urlencode({'next': back})}" if asked else "")
+    here: SiteContext | None = getattr(request.state, "retoma", None)
+    form = (here.sign_in if here is not None else None) or f"{base_of(request)}/login"
+    place = form + (f"?{urlencode({'next': back})}" if asked else "")
     if inside:
         return Response(status_code=401, headers={"HX-Redirect": place})
     return RedirectResponse(place, 303)

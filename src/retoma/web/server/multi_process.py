@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from retoma.errors import ConfigurationError
+from retoma.telemetry.sheet import Sheet
 from retoma.web.server.server import GRACE_SECONDS
 
 _AGAIN_SECONDS = 1.0  # so that one that cannot live does not use up a processor by trying
@@ -26,10 +27,12 @@ async def serve_together(
     try:
         with contextlib.ExitStack() as stack:
             sockets = [stack.enter_context(each) for each in _shared_out(number, listening)]
+            sheets = [stack.enter_context(contextlib.closing(Sheet())) for _ in sockets]
             async with asyncio.TaskGroup() as group:
-                for own in sockets:
+                for place, own in enumerate(sockets):
                     others = [each for each in sockets if each is not own]
-                    group.create_task(_keep_one(command, [own, *others], stop, tell))
+                    counted = [sheets[place], *(each for each in sheets if each is not sheets[place])]
+                    group.create_task(_keep_one(command, [own, *others], counted, stop, tell))
     except ExceptionGroup as failed:
         raise failed.exceptions[0] from None  # what keeps one from starting keeps all
 
@@ -48,10 +51,18 @@ def _shared_out(number: int, listening: socket.socket) -> list[socket.socket]:
 
 
 async def _keep_one(
-    command: Sequence[str], listening: Sequence[socket.socket], stop: asyncio.Event, tell: Callable[[str], None]
+    command: Sequence[str],
+    listening: Sequence[socket.socket],
+    sheets: Sequence[Sheet],
+    stop: asyncio.Event,
+    tell: Callable[[str], None],
 ) -> None:
-    descriptors = [each.fileno() for each in listening]
-    where = [word for each in descriptors for word in ("--socket", str(each))]
+    """Keep one process running. It counts on the first of the *sheets*, as the one before it did, and reads them all:
+    whichever process a scrape meets, it answers for all of them.
+    """
+    where = [word for each in listening for word in ("--socket", str(each.fileno()))]
+    where += [word for each in sheets for word in ("--sheet", str(each.file))]
+    descriptors = [*(each.fileno() for each in listening), *(each.file for each in sheets)]
     while not stop.is_set():
         process = await asyncio.create_subprocess_exec(
             *command, *where, stdin=asyncio.subprocess.PIPE, pass_fds=descriptors

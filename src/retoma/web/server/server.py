@@ -20,6 +20,7 @@ from retoma.access import local_token
 from retoma.app.retoma import Retoma
 from retoma.errors import ConfigurationError
 from retoma.system.concurrency import cancel_and_wait
+from retoma.telemetry.sheet import Sheet
 from retoma.web import packages, site
 from retoma.web.http.auth import is_loopback
 from retoma.web.http.stream import EventHub
@@ -130,17 +131,16 @@ async def guard(app: Retoma, listening: socket.socket) -> str:
             next="set RETOMA_API_KEY or make a key with 'retoma key create', or use --host 127.0.0.1.",
         )
     if keys.existing or app.settings.api_key is not None:
-        return "Callers need an API key."
+        return "Callers need an API key." if not keys.people else "Callers need an API key or an account."
     if app.settings.token == "off":  # noqa: S105 - not a secret
         return (
             "WARNING: there is no API key and RETOMA_TOKEN is off: whoever is on this machine may do everything, and "
             "so may everybody behind a proxy that does not say for whom it speaks."
         )
     link = local_token.link_of(local_token.token_of(app.settings.home))
-    start = "" if any(each.links for each in app.extensions) else "&next=/docs"
     return (
         "There is no API key: callers need the token of this machine, which 'retoma token' prints.\n"
-        f"To sign in with a browser, once: {url_of(listening)}/login?token={link}{start}"
+        f"To sign in with a browser, once: {url_of(listening)}/login?token={link}"
     )
 
 
@@ -152,13 +152,15 @@ async def served(
     others: Sequence[socket.socket] = (),
     allow_hosts: Iterable[str] = (),
     rounds: bool = True,
+    sheets: Sequence[Sheet] = (),
 ) -> AsyncIterator[None]:
     """Serve an open *app* meanwhile; afterwards, what is under way may end. *others* are where other processes listen:
     whom they let wait, we take. Without *rounds* somebody else in this process makes those of the watchdog.
+    *sheets* are where this process and the others count.
     """
     host = listening.getsockname()[0]
     trusted = os.environ.get("FORWARDED_ALLOW_IPS", "127.0.0.1")  # as uvicorn has it
-    inner = site(app, allow_hosts=(*allow_hosts, host), rounds=rounds)
+    inner = site(app, allow_hosts=(*allow_hosts, host), rounds=rounds, sheets=sheets)
     forwarded = _Forwarded(cast(Any, inner), trusted_hosts=trusted)
     connections = Connections(app.settings, forwarded.trusted_hosts)
     config = uvicorn.Config(

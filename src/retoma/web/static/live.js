@@ -12,6 +12,9 @@
 //     data-live-hidden="30"           seconds after which a hidden tab lets go of the stream
 //   <div id="bar" data-url="…" data-refresh-on="progress state">        a region, and the events that concern it
 //     data-refresh-wait="1000"        milliseconds in which several events make one refresh (400)
+//     data-refresh-every="5"          seconds after which it is fetched again also without an event
+//   <button data-live-pause>          stops all refreshes until it is pressed again; so does "retoma:pause" on document.
+//                                     What comes meanwhile is counted in #live-paused, and shown when it goes on
 //
 // On document: "retoma:event" with detail {name, id, data} for every event, "retoma:live" with detail {up}. A look at
 // the status that brings something new is told as an event called "status", which concerns every region.
@@ -28,9 +31,11 @@
   const final = names(home.dataset.liveFinal ?? "end");
   const listened = new Set([...names(home.dataset.liveEvents), ...final, "heartbeat", "reset", "message"]);
 
+  const started = performance.now();
   let stream = null, cursor = home.dataset.liveCursor || "", heardAt = performance.now(), over = false, up = false;
   let polling = 0, opening = 0, hiding = 0, tag = "";
-  const due = new Map();
+  const due = new Map(), lately = new Map();
+  let paused = false, missed = 0;
 
   // — the stream —
 
@@ -82,6 +87,7 @@
   // — regions —
 
   function freshen(name) {
+    if (paused) return missedOne();
     for (const region of document.querySelectorAll("[data-refresh-on][data-url][id]")) {
       const all = name === "status" || name === "reset" || name === "snapshot";
       if (!all && !names(region.dataset.refreshOn).includes(name)) continue;
@@ -93,6 +99,48 @@
       }, Number(region.dataset.refreshWait ?? DEBOUNCE)));
     }
   }
+
+  // Ages and reasons change without an event.
+  setInterval(() => {
+    if (paused || document.hidden) return;
+    const now = performance.now();
+    for (const region of document.querySelectorAll("[data-refresh-every][data-url][id]")) {
+      if (now - (lately.get(region.id) ?? started) < Number(region.dataset.refreshEvery) * 1000) continue;
+      lately.set(region.id, now);
+      retoma.refresh(region);
+    }
+  }, 1000);
+
+  // — paused: who reads is not disturbed, and is told how much is new —
+
+  const button = document.querySelector("[data-live-pause]"), count = document.getElementById("live-paused");
+
+  function missedOne() {
+    missed += 1;
+    showPause();
+  }
+
+  function showPause() {
+    retoma.paused = paused;
+    if (count) count.textContent = paused ? retoma.say("live.paused", { n: missed }) : "";
+    if (!button) return;
+    button.setAttribute("aria-pressed", String(paused));
+    button.querySelector("span").textContent = retoma.say(paused ? "live.go_on" : "live.pause");
+  }
+
+  function pause() {
+    paused = !paused;
+    if (!paused) {
+      missed = 0;
+      freshen("status");
+      retoma.announce(retoma.say("live.whole"), { now: true });
+    }
+    showPause();
+  }
+
+  if (button) button.parentElement.hidden = false;
+  button?.addEventListener("click", pause);
+  document.addEventListener("retoma:pause", pause);
 
   // — while the stream is down: the status, by its own address, and only when it changed —
 

@@ -17,8 +17,9 @@ Say = Callable[..., str]
 
 _HOUR, _TWO_MINUTES = 3600, 120
 _NAMES = ("queue", "queue_paused", "lost_worker", "suspect_key", "suspect_crashes", "oldest_key", "spent", "budget",
-          "resumes", "max_resumes")  # fmt: skip
+          "resumes", "max_resumes", "finish_pipeline")  # fmt: skip
 _UNKNOWN = "?"
+_WITH_WORDS = frozenset({"failing", "provider_down", "rate_limited", "refused"})
 
 
 def span(seconds: float) -> str:
@@ -45,7 +46,7 @@ def help_of(verdict: str | None, facts: Mapping[str, Any], say: Say) -> str | No
 
 def words_of(facts: Mapping[str, Any]) -> str | None:
     """What the error itself says."""
-    found = facts.get("bad_error") or facts.get("call_error")
+    found = facts.get("finish_error") or facts.get("bad_error") or facts.get("call_error")
     worst = facts.get("worst") or ()
     return str(found) if found else "\n".join(f"{each['jobs']} × {each['error']}" for each in worst) or None
 
@@ -66,7 +67,7 @@ def sentence_of(verdict: str | None, facts: Mapping[str, Any], say: Say) -> str:
     """The cause and the words of the error, as a sentence of its own."""
     told, words = cause_of(verdict, facts, say), words_of(facts)
     # Only where something went wrong just now: elsewhere an old error is not the reason.
-    if words and verdict in {"failing", "provider_down", "rate_limited", "refused"}:
+    if words and (verdict in _WITH_WORDS or facts.get("finish_error")):
         told += f": {words.rstrip('.')}"
     return told[:1].upper() + told[1:].rstrip(".") + "."
 
@@ -97,7 +98,7 @@ def rest_of(reason: str) -> str:
 def _key(verdict: str | None, facts: Mapping[str, Any]) -> str:
     """Which phrase says it: some verdicts are told in two ways."""
     if verdict == "failed":
-        return "failed_resumes" if facts.get("reason") == "resumes" else "failed_failures"
+        return f"failed_{reason}" if (reason := facts.get("reason")) in ("resumes", "finish") else "failed_failures"
     waits_for = str(facts.get("next_reason") or "")
     if verdict == "waiting" and (facts.get("shut_limit") or "imited" in waits_for):
         return "waiting_provider"

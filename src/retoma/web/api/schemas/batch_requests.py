@@ -7,11 +7,13 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field
 
 from retoma.model.batch import BatchState
+from retoma.model.job import JobState
 from retoma.web.api.schemas.requests import (
     HIGHEST,
     WHOLE,
     Asked,
     AttemptCount,
+    Flag,
     Money,
     QueueName,
     Seconds,
@@ -22,6 +24,8 @@ from retoma.web.api.schemas.requests import (
 
 _STATE = "|".join(BatchState)
 _STATES: dict[str, Any] = {"pattern": f"^({_STATE})(,({_STATE}))*$"}
+_JOB_STATE = "|".join(JobState)
+_JOB_STATES: dict[str, Any] = {"pattern": f"^({_JOB_STATE})(,({_JOB_STATE}))*$"}
 _SMALLEST = 1e-6
 
 
@@ -38,6 +42,7 @@ Rate = Annotated[
     Field(ge=0, le=1, json_schema_extra={"anyOf": [{"const": 0}, {"minimum": 0.000001}]}),
     AfterValidator(_keepable),
 ]
+PilotJobs = Annotated[int, Field(ge=0, le=1000), WHOLE]
 Count = Annotated[int, Field(ge=0, lt=2**31), WHOLE]
 
 
@@ -71,6 +76,7 @@ class NewBatch(BatchLimits):
     queue: QueueName | None = None
     priority: Annotated[int, Field(ge=-1000, le=1000), WHOLE] | None = None
     timeout_seconds: Seconds | None = None
+    pilot: PilotJobs = 0
     expires_seconds: Seconds = 3600.0
 
 
@@ -81,9 +87,10 @@ class More(Asked):
 
 
 class Seal(Asked):
-    """How many jobs there must be."""
+    """How many jobs there must be, and how many of them run first."""
 
     expected: Annotated[int, Field(ge=1, lt=2**31), WHOLE] | None = None
+    pilot: PilotJobs = 0
 
 
 class Resume(Asked):
@@ -127,7 +134,25 @@ class BatchFilter(Wanted):
     state: Annotated[str, Field(pattern="^[a-z]+(,[a-z]+)*$", json_schema_extra=_STATES)] | None = None
     pipeline: Text | None = None
     name: Text | None = None
+    q: Text | None = None
     label: Annotated[str, Field(pattern="^[^=]+=.*$", max_length=700)] | None = None
+    cursor: Text | None = None
+    limit: Annotated[int, Field(ge=1, le=200), WHOLE] = 50
+
+
+class SeriesFilter(Wanted):
+    """Into how many stretches of time."""
+
+    buckets: Annotated[int, Field(ge=1, le=200), WHOLE] = 60
+
+
+class MemberFilter(Wanted):
+    """Which jobs of a batch; states are parted by commas. *saved* asks for those with or without a finished step."""
+
+    state: Annotated[str, Field(pattern="^[a-z]+(,[a-z]+)*$", json_schema_extra=_JOB_STATES)] | None = None
+    error_group: Annotated[str, Field(pattern="^[0-9a-f]{12}$")] | None = None
+    q: Text | None = None
+    saved: Flag | None = None
     cursor: Text | None = None
     limit: Annotated[int, Field(ge=1, le=200), WHOLE] = 50
 

@@ -5,9 +5,28 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any, Self
 
-from retoma.model import batch, evidence
+from pydantic import ConfigDict
+
+from retoma.model import batch, evidence, pilot
 from retoma.web.api.schemas.responses import Schema, Time
 from retoma.web.words.causes import cause_shown, data_shown
+
+
+class LastStep(Schema):
+    """The last step of a batch: work over the whole of it, once its jobs have ended. It is in no count of the batch."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    pipeline: str
+    job_id: int | None
+    state: str
+    run: int
+    waits_for: int
+    reason: str | None
+    steps: int
+    step: str | None
+    seconds: float | None
+    cost: Decimal
 
 
 class Batch(Schema):
@@ -46,6 +65,8 @@ class Batch(Schema):
     last_key: str | None
     operation_id: int | None
     unpriced: int
+    held_at: Time | None
+    finish: LastStep | None
     configuration: dict[str, Any] | None = None
 
     @classmethod
@@ -55,11 +76,51 @@ class Batch(Schema):
         return made.model_copy(update={"cause": cause_shown(made.cause, content=content)})
 
 
+class Standing(Schema):
+    """How far a batch has come, as a row of a list; the counts add up to the total."""
+
+    total: int
+    done: int
+    percent: float
+    queued: int
+    running: int
+    completed: int
+    skipped: int
+    failed: int
+    review: int
+    cancelled: int
+    rate: float | None
+    eta_s: tuple[float, float] | None
+
+    @classmethod
+    def seen(cls, progress: batch.Progress) -> Self:
+        """*progress*, with what follows from its figures."""
+        shown = {name: getattr(progress, name) for name in cls.model_fields if name != "eta_s"}
+        return cls(**shown, eta_s=_seconds(progress))
+
+
+class ListedBatch(Batch):
+    """A batch in a list, with how far it has come."""
+
+    standing: Standing
+
+
 class Batches(Schema):
     """A page of batches, the newest first; *next* is the cursor of the page that follows."""
 
-    batches: list[Batch]
+    batches: list[ListedBatch]
     next: str | None
+
+
+def listed(row: batch.Batch, progress: batch.Progress) -> ListedBatch:
+    """*row* and its *progress*, as a row of a list."""
+    shown = Batch.of(row).model_dump(exclude_unset=True)
+    return ListedBatch(**shown, standing=Standing.seen(progress))
+
+
+def _seconds(progress: batch.Progress) -> tuple[float, float] | None:
+    eta = progress.eta
+    return None if eta is None else (eta[0].total_seconds(), eta[1].total_seconds())
 
 
 class Made(Schema):
@@ -94,24 +155,31 @@ class Progress(Schema):
     rate: float | None
     eta_s: tuple[float, float] | None
     elapsed: float | None
+    pace_minute: float | None
+    pace_five: float | None
     busy_seconds: float
     silent_seconds: float | None
+    stall_seconds: float
     stalls_in: float | None
     spent: Decimal
     unpriced: int
     budget: Decimal | None
+    created_at: Time
+    started_at: Time | None
+    stalled_at: Time | None
+    finished_at: Time | None
     last_progress_at: Time | None
     last_key: str | None
     epoch: int
     event_seq: int
     now: Time
+    finish: LastStep | None
 
     @classmethod
     def seen(cls, progress: batch.Progress) -> Self:
         """*progress*, with what follows from its figures."""
-        eta = progress.eta
         shown = {name: getattr(progress, name) for name in cls.model_fields if name != "eta_s"}
-        return cls(**shown, eta_s=None if eta is None else (eta[0].total_seconds(), eta[1].total_seconds()))
+        return cls(**shown, eta_s=_seconds(progress))
 
 
 class Step(Schema):
@@ -123,6 +191,7 @@ class Step(Schema):
     here: int
     median_seconds: float | None
     slow_seconds: float | None
+    wait_seconds: float | None
 
 
 class Durations(Schema):
@@ -179,6 +248,45 @@ class Plan(Schema):
     seconds_needed: float | None
     money_saved: Decimal
     money_needed: Decimal | None
+    finish: str | None
+
+
+class Range(Schema):
+    """A projection: what is most likely, and between which values it lies as often as *confidence* says."""
+
+    likely: float
+    low: float
+    high: float
+
+
+class Pilot(Schema):
+    """How the pilot of a batch went, and what that says of the whole, the pilot included. What nobody knows is null:
+    fewer than three jobs have ended, or the price of a call is unknown.
+    """
+
+    jobs: int
+    ended: int
+    completed: int
+    failed: int
+    held: int
+    over: bool
+    released: bool
+    spent: Decimal
+    unpriced: int
+    cost: Range | None
+    work_seconds: Range | None
+    elapsed_seconds: Range | None
+    failure_rate: Range | None
+    confidence: float
+    method: str
+
+    @classmethod
+    def seen(cls, found: pilot.Pilot) -> Self:
+        """*found* as it goes over the wire."""
+        ranges = ("cost", "work_seconds", "elapsed_seconds", "failure_rate")
+        plain = {name: getattr(found, name) for name in cls.model_fields if name not in ranges}
+        known = {name: None if (one := getattr(found, name)) is None else Range.of(one) for name in ranges}
+        return cls(**plain, **known)
 
 
 class Explanation(Schema):

@@ -21,6 +21,7 @@ class CallFilter(asked.Wanted):
     batch: asked.Id | None = None
     state: Literal["open", "answered", "failed", "doubtful"] | None = None
     provider: asked.Text | None = None
+    model: asked.Text | None = None
     cursor: asked.Text | None = None
     limit: Annotated[int, Field(ge=1, le=200), asked.WHOLE] = 50
 
@@ -28,9 +29,10 @@ class CallFilter(asked.Wanted):
 class SpendFilter(asked.Wanted):
     """What was paid by what, of which batch, since when."""
 
-    by: Literal["provider", "model", "day", "pipeline", "step", "batch", "job"] = "model"
+    by: Literal["provider", "model", "day", "pipeline", "step", "batch", "job", "label"] = "model"
     batch: asked.Id | None = None
     since: asked.Moment | None = None
+    until: asked.Moment | None = None
     cursor: asked.Cursor | None = None
     limit: Annotated[int, Field(ge=1, le=1000), asked.WHOLE] = 200
 
@@ -188,9 +190,3 @@ class Limit(Schema):
     failures: int
     opened_until: Time | None
     under_way: int
-
-
-class Limits(Schema):
-    """What providers allow."""
-
-    limits: list[Limit]

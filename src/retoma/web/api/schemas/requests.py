@@ -30,7 +30,7 @@ def _written(given: Any) -> Any:
     raise PydanticCustomError("time_as_text", "A time is written as text, such as 2026-05-01T12:00:00Z")
 
 
-def _meant(moment: datetime) -> datetime:
+def meant(moment: datetime) -> datetime:
     """A time that somebody may mean, and that the tables hold in every zone."""
     if _FIRST <= moment < _LAST:
         return moment
@@ -112,7 +112,7 @@ class Order(Asked):
     queue: QueueName | None = None
     lane: Text | None = None
     priority: Annotated[int, Field(ge=-1000, le=1000), WHOLE] | None = None
-    run_at: Annotated[Moment, AfterValidator(_meant)] | None = None
+    run_at: Annotated[Moment, AfterValidator(meant)] | None = None
     delay_seconds: Annotated[float, Field(ge=0, le=_TEN_YEARS)] | None = None
     expires_seconds: Seconds | None = None
     timeout_seconds: Seconds | None = None
@@ -125,10 +125,30 @@ class MoreAttempts(Asked):
     attempts: AttemptCount | None = None
 
 
+class RestartFrom(MoreAttempts):
+    """From which step on, and how many attempts are allowed; without a step, from the first."""
+
+    step: UnitKey | None = None
+
+
 class Why(Asked):
     """Why, for those who wonder later."""
 
     reason: Text = "person"
+
+
+class Acknowledged(Asked):
+    """What is done about an alert, for those who wonder later."""
+
+    note: Text | None = None
+
+
+class AlertsWanted(Wanted):
+    """Which alerts: *all* shows those that are over, too."""
+
+    all: bool = False
+    before: Id | None = None
+    limit: Annotated[int, Field(ge=1, le=200), WHOLE] = 50
 
 
 class Signal(Asked):

@@ -216,6 +216,9 @@ class Worker(Schema):
     retried: int
     recovered: int
     busy_seconds: float
+    memory_megabytes: float | None
+    drain_requested_at: Time | None
+    drain_requested_by: str | None
 
 
 class Workers(Schema):
@@ -242,10 +245,28 @@ class Schedule(Schema):
     input: Opened = None
 
 
-class Schedules(Schema):
-    """The schedules, by name."""
+class Alert(Schema):
+    """Something that the watchdog found wrong: an incident."""
 
-    schedules: list[Schedule]
+    id: int
+    rule: str
+    subject: str
+    severity: Literal["info", "warning", "critical"]
+    state: Literal["open", "acknowledged", "resolved"]
+    facts: dict[str, Any]
+    opened_at: Time
+    seen_at: Time
+    acknowledged_at: Time | None
+    acknowledged_by: str | None
+    note: str | None
+    resolved_at: Time | None
+    sent: list[str]
+
+
+class Alerts(Schema):
+    """Alerts, the newest first."""
+
+    alerts: list[Alert]
 
 
 class Health(Schema):
@@ -270,6 +291,8 @@ class Health(Schema):
     oldest_due_seconds: float | None
     failed_jobs: int
     echo_seconds: float | None
+    write_seconds: float | None
+    claim_seconds: float | None
 
 
 class Metrics(Schema):
@@ -300,23 +323,3 @@ class Ready(Schema):
     """The server can do what it is asked."""
 
     ready: Literal[True] = True
-
-
-class Operation(Schema):
-    """A command on a batch with many jobs, and how far it has come. *error* is the state that ended it early."""
-
-    id: int
-    batch_id: int
-    kind: Literal["cancel", "retry", "restart"]
-    asked_by: str | None
-    wanted: int
-    done: int
-    started_at: Time
-    finished_at: Time | None
-    error: str | None
-
-
-class Operations(Schema):
-    """Commands on a batch, the newest first."""
-
-    operations: list[Operation]
