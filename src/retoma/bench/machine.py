@@ -6,9 +6,11 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from typing import IO
 
 _TICK = os.sysconf("SC_CLK_TCK")
 
@@ -16,10 +18,12 @@ _TICK = os.sysconf("SC_CLK_TCK")
 class WorkerProcess:
     """A ``retoma worker`` for the measured jobs, and what it used."""
 
-    def __init__(self, environment: dict[str, str], program: str, *, processes: int, at_once: int) -> None:
+    def __init__(
+        self, environment: dict[str, str], program: str, *, processes: int, at_once: int, log: IO[bytes] | None = None
+    ) -> None:
         command = [sys.executable, "-m", "retoma", "worker", "--app", program]
         command += ["--processes", str(processes), "--at-once", str(at_once)]
-        self._popen = subprocess.Popen(command, env={**os.environ, **environment}, stdin=subprocess.DEVNULL)
+        self._popen = subprocess.Popen(command, env={**os.environ, **environment}, stdin=subprocess.DEVNULL, stderr=log)
         self.cpu_seconds = 0.0
         self.peak_megabytes = 0.0
         self._before = 0.0
@@ -55,12 +59,14 @@ def worker(
     environment: Mapping[str, str] | None = None,
 ) -> Iterator[WorkerProcess]:
     """A worker of *program* for as long as the block lasts."""
-    told = {**(environment or {}), "DATABASE_URL": url, "RETOMA_LOG_LEVEL": "error"}
-    running = WorkerProcess(told, program, processes=processes, at_once=at_once)
-    try:
-        yield running
-    finally:
-        running.stop()
+    told = {"RETOMA_LOG_LEVEL": "error", **(environment or {}), "DATABASE_URL": url}
+    # Lines of every job would fill the terminal; a file takes as long as where logs usually go.
+    with tempfile.TemporaryFile() if told["RETOMA_LOG_LEVEL"] != "error" else nullcontext() as log:
+        running = WorkerProcess(told, program, processes=processes, at_once=at_once, log=log)
+        try:
+            yield running
+        finally:
+            running.stop()
 
 
 def family(parent: int) -> list[int]:

@@ -85,7 +85,7 @@ async def house() -> AsyncIterator[House]:
 def sample(number: int) -> tuple[str, bytes]:
     """The name and the content of an invented document; each number has another."""
     chance = Random(f"bench {number}")  # noqa: S311 - invented papers need no secrecy
-    kinds = sorted(each.name for each in labelled.labels())
+    kinds = labelled.kinds()
     text = "\n\n".join(invent(chance, chance.choice(kinds), "pt") for _ in range(_PAPERS))
     form = _FORMS[number % len(_FORMS)]
     return f"{number:05}.{form}", samples.MAKERS[form](text)

@@ -9,7 +9,7 @@ import platform
 import statistics
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 from typing import Any
@@ -26,6 +26,7 @@ from retoma.bench import (
     figures,
     limit,
     local,
+    pages,
     pipelines,
     quote_desk,
     quote_pages,
@@ -33,6 +34,7 @@ from retoma.bench import (
     searching,
     soak,
     streams,
+    telemetry,
     trouble,
     uploads,
 )
@@ -72,10 +74,10 @@ async def _until(done: Callable[[figures.Counts], bool], *, limit: float = 300.0
 
 
 @asynccontextmanager
-async def _working(processes: int = 1) -> AsyncIterator[WorkerProcess]:
+async def _working(processes: int = 1, environment: Mapping[str, str] | None = None) -> AsyncIterator[WorkerProcess]:
     """A worker that has started and found nothing to do when the block begins; that far its work does not count."""
     await app.queues.pause(noop.queue)
-    with worker(app.database.url, processes=processes) as running:
+    with worker(app.database.url, processes=processes, environment=environment) as running:
         async with asyncio.timeout(60):
             while len(await app.workers.all()) < processes:
                 await asyncio.sleep(0.05)
@@ -85,7 +87,14 @@ async def _working(processes: int = 1) -> AsyncIterator[WorkerProcess]:
         yield running
 
 
-async def noop_jobs(jobs: int, *, processes: int = 1, waiting: int = 0, batch: bool = False) -> Figures:
+async def noop_jobs(
+    jobs: int,
+    *,
+    processes: int = 1,
+    waiting: int = 0,
+    batch: bool = False,
+    environment: Mapping[str, str] | None = None,
+) -> Figures:
     """Jobs that do nothing, from the first claim to the last ending; *waiting* more are in the queue."""
     began = time.perf_counter()
     if batch:
@@ -98,7 +107,7 @@ async def noop_jobs(jobs: int, *, processes: int = 1, waiting: int = 0, batch: b
     async with await psycopg.AsyncConnection.connect(app.database.url) as connection:
         backend = connection.info.backend_pid
         before, wal = server_cpu(backend), (await app.fetch(figures.written()))[0]
-        async with _working(processes) as running:
+        async with _working(processes, environment) as running:
             # The rows say when the last job ended. To look counts them all, which takes a core if it is done often.
             await _until(lambda now: now.completed >= jobs, every=1.0)
         after, wal_after = server_cpu(backend), (await app.fetch(figures.written()))[0]
@@ -234,6 +243,11 @@ def _of_the_engine(part: int, *, quick: bool, waiting: int | None) -> Plan:
         "single_enqueue": lambda: single_enqueue(2_000 // part),
         "noop_jobs": lambda: noop_jobs(20_000 // part),
         "noop_jobs_two_executors": lambda: noop_jobs(20_000 // part, processes=2),
+        "telemetry_overhead": lambda: telemetry.overhead(
+            1 if quick else 3,
+            lambda environment: noop_jobs(20_000 // part, environment=environment),
+            lambda: asyncio.to_thread(_clear),
+        ),
         "pickup": lambda: pickup(200 // part),
         "durable_steps": lambda: durable_steps(1_000 // part),
         "recovery": lambda: recovery(10),
@@ -254,6 +268,7 @@ def _of_the_engine(part: int, *, quick: bool, waiting: int | None) -> Plan:
         "batch_created": lambda: batches.created(100_000 // part),
         "batch_progress": lambda: batches.progress(10_000, _act, _quiet, history=deep),
         "batch_resumed": lambda: batches.resumed(100_000 // part, _act),
+        "pages": lambda: pages.pages(deep, _act, _quiet),
         "streams": lambda: streams.followed(300, 1_000 // part),
         "permits": lambda: asking.permits(20_000 // part),
         "ask": lambda: asking.asked(1_000 // part, at_once=1),

@@ -119,7 +119,7 @@ class Shelf:
 
 def _vocabulary(chance: Random) -> list[str]:
     """Portuguese words, the most frequent first; a few thousand are made of their beginnings and endings."""
-    texts = [invent(chance, each.name, "pt") for each in labelled.labels() for _ in range(20)]
+    texts = [invent(chance, kind, "pt") for kind in labelled.kinds() for _ in range(20)]
     texts += [each.text for each in labelled.documents()]
     found = Counter(re.findall(r"[a-zà-ú]{2,}", " ".join(texts).lower()))
     words = sorted(found, key=lambda word: (-found[word], word))
@@ -178,7 +178,7 @@ async def _searched(here: House, shelf: Shelf, asked: int) -> Figures:
         (vector,) = (await embedder.embed([question], timeout=_TIMEOUT)).vectors
         took, places = await _timed(search.by_index(here.app, vector, embedder, _CANDIDATES, extension))
         nearest.append((took, places))
-        hits += len({*places[:_TOP]} & {*shelf.exact(vector)})
+        hits += len({each[:2] for each in places[:_TOP]} & {*shelf.exact(vector)})
     return {
         "searches": asked,
         **_spread(took for took, _ in whole),
@@ -198,7 +198,7 @@ async def one_by_one(chunks: int, *, asked: int) -> Figures:
         for vector in vectors:
             took, places = await _timed(search.one_by_one(here.app, vector, shelf.embedder, _CANDIDATES))
             waits.append(took)
-            hits += len({*places[:_TOP]} & {*shelf.exact(vector)})
+            hits += len({each[:2] for each in places[:_TOP]} & {*shelf.exact(vector)})
     return {
         "chunks": chunks,
         "dimensions": shelf.embedder.dimensions,

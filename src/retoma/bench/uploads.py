@@ -201,7 +201,7 @@ def _request(which: int, server: Server) -> bytes:
 @cache
 def _text() -> bytes:
     """As much as the largest file takes, once: making a file must cost the callers next to nothing."""
-    paper = invent(Random("uploads"), labelled.labels()[0].name, "pt").encode()  # noqa: S311 - no secret
+    paper = invent(Random("uploads"), labelled.kinds()[0], "pt").encode()  # noqa: S311 - no secret
     return paper * (1 + _LARGEST // len(paper))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
+from email.message import EmailMessage
 from xml.sax.saxutils import escape
 
 _W = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
@@ -39,11 +40,17 @@ def pdf(text: str, *, outline: Sequence[tuple[str, int]] = ()) -> bytes:
 
 
 def _page_stream(lines: Sequence[str]) -> bytes:
+    return set_text(56, 780, 11, lines)
+
+
+def set_text(x: float, y: float, size: float, lines: Sequence[str]) -> bytes:
+    """The part of a content stream that sets *lines* below each other, the first one at *x* and *y*."""
     told = (
         line.encode("cp1252", "replace").replace(b"\\", b"\\\\").replace(b"(", b"\\(").replace(b")", b"\\)")
         for line in lines
     )
-    return b"BT /F1 11 Tf 14 TL 56 780 Td " + b" ".join(b"(" + line + b") Tj T*" for line in told) + b" ET"
+    begun = b"BT /F1 %g Tf %g TL %g %g Td " % (size, round(size * 14 / 11, 2), x, y)
+    return begun + b" ".join(b"(" + line + b") Tj T*" for line in told) + b" ET"
 
 
 def write_pdf(
@@ -169,11 +176,44 @@ def xlsx(text: str) -> bytes:
     return buffer.getvalue()
 
 
+def odt(text: str) -> bytes:
+    """An ODT with one paragraph for each line."""
+    office, said = (f"urn:oasis:names:tc:opendocument:xmlns:{each}:1.0" for each in ("office", "text"))
+    body = "".join(f"<text:p>{escape(line)}</text:p>" for line in text.split("\n"))
+    content = (
+        f'<office:document-content xmlns:office="{office}" xmlns:text="{said}"><office:body><office:text>{body}'
+        "</office:text></office:body></office:document-content>"
+    )
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(zipfile.ZipInfo("mimetype"), "application/vnd.oasis.opendocument.text")  # first, not packed
+        archive.writestr(zipfile.ZipInfo("content.xml"), content, zipfile.ZIP_DEFLATED)
+    return buffer.getvalue()
+
+
+def rtf(text: str) -> bytes:
+    """An RTF with one paragraph for each line."""
+    plain = text.replace("\\", "\\\\").replace("{", "\\{").replace("}", "\\}").replace("\n", "\\par\n")
+    said = "".join(each if ord(each) < 128 else f"\\u{ord(each)}?" for each in plain)  # noqa: PLR2004 - ASCII
+    return ("{\\rtf1\\ansi\\ansicpg1252{\\fonttbl{\\f0 Arial;}}\\f0 " + said + "}").encode("ascii")
+
+
+def eml(text: str) -> bytes:
+    """A mail."""
+    mail = EmailMessage()
+    mail["From"], mail["To"], mail["Subject"] = "a@example.org", "b@example.org", "-"
+    mail.set_content(text)
+    return mail.as_bytes()
+
+
 MAKERS: Mapping[str, Callable[[str], bytes]] = {
     "pdf": pdf,
     "docx": docx,
     "xlsx": xlsx,
     "pptx": pptx,
+    "odt": odt,
+    "rtf": rtf,
+    "eml": eml,
     "epub": epub,
     "html": html,
     "txt": lambda text: text.encode(),

@@ -14,9 +14,9 @@ select worker.pid
  where job.batch_id = %(batch_id)s::bigint and job.state = 'running' and worker.stopped_at is null;
 
 -- name: crashed
--- How often a quote of a batch was in the hands of a process that died, and how many were there twice.
+-- How often a quote of a batch took its process down, or may have, and how many had to run alone for that.
 select coalesce(sum(job.crashes), 0)::integer as crashes,
-       count(*) filter (where job.crashes >= 2)::integer as alone
+       count(*) filter (where job.alone or job.crashes >= 2)::integer as alone
   from retoma.jobs as job
  where job.batch_id = %(batch_id)s::bigint;
 

@@ -7,7 +7,7 @@ from importlib.resources import files
 
 from retoma.pipelines.classification.labels import house_labels as labels
 
-__all__ = ["Labelled", "book", "documents", "labels"]
+__all__ = ["Labelled", "book", "documents", "kinds", "labels"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +30,11 @@ def documents(split: str | None = None) -> tuple[Labelled, ...]:
         kind, language, own = head.rsplit(" ", 2)
         found.append(Labelled(kind, language, own, text.strip()))
     return tuple(each for each in found if split in {None, each.split})
+
+
+def kinds() -> list[str]:
+    """The kinds that these texts are of; the house knows more of them."""
+    return sorted({each.kind for each in documents()})
 
 
 def book(language: str) -> str:
