@@ -1,6 +1,6 @@
 # Every chore of the house. `make` alone shows the list.
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-hosts conformance check coverage matrix docs pictures sync schema format bench serve setup lock sbom notice advisories clean
+.PHONY: help demo test test-hosts conformance check coverage matrix docs pictures sync schema format bench serve setup lock bundle images sbom notice advisories clean
 
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -38,7 +38,7 @@ test: check-static ## All checks and all tests; make test only=tests/store to ch
 else
 test: $(VENV)/.test
 endif
-	@tools/system-packages pgbouncer chromium redis-server tesseract-ocr tesseract-ocr-por
+	@tools/system-packages pgbouncer chromium prometheus redis-server tesseract-ocr tesseract-ocr-por
 	@tools/test $(BIN)/python $(only) $(args)
 
 test-hosts: $(VENV)-hosts/.hosts ## Worker loops on a real Ray, which has an environment of its own for its size
@@ -97,6 +97,13 @@ setup: $(VENV)/.test ## Make the environment and nothing else
 
 lock: $(VENV)/.python ## Choose versions anew and write the lock files
 	@tools/lock $(BIN)
+
+bundle: $(VENV)/.demo ## Pack it for machines without a network: wheels, hashes and an installer, into dist
+	@tools/bundle $(BIN)/python dist
+
+images: $(VENV)/.test ## Build the image from nothing but this machine, and run every part of it
+	@tools/system-packages podman runc
+	@IMAGE_TESTS=1 $(BIN)/python -m pytest --quiet tests/packaging/test_image.py $(args)
 
 sbom: $(VENV)/.test ## The bill of materials, as CycloneDX, into dist
 	@$(BIN)/python tools/parts.py sbom dist/retoma.cdx.json
