@@ -1,10 +1,44 @@
 -- Every table, view and function of the schema retoma. docs/reference/tables.md explains the columns.
--- Made by tools/schema.py from a database at revision 0029; change a migration, then: make schema
+-- Made by tools/schema.py from a database at revision 0046; change a migration, then: make schema
 
 create table retoma.alembic_version (
     version_num character varying(32) not null,
     constraint alembic_version_pkc PRIMARY KEY (version_num)
 );
+
+create table retoma.alert_deliveries (
+    alert_id bigint not null,
+    channel text not null,
+    what text not null,
+    tries integer default 0 not null,
+    due_at timestamp with time zone default now() not null,
+    sent_at timestamp with time zone,
+    error text,
+    constraint alert_deliveries_pkey PRIMARY KEY (alert_id, channel, what),
+    constraint alert_deliveries_alert_id_fkey FOREIGN KEY (alert_id) REFERENCES retoma.alerts(id) ON DELETE CASCADE,
+    constraint a_channel_is_known CHECK ((channel = ANY (ARRAY['webhook'::text, 'email'::text]))),
+    constraint what_is_told_is_known CHECK ((what = ANY (ARRAY['opened'::text, 'resolved'::text])))
+);
+CREATE INDEX alert_deliveries_due ON retoma.alert_deliveries USING btree (due_at) WHERE (sent_at IS NULL);
+
+create table retoma.alerts (
+    id bigint generated always as identity not null,
+    rule text not null,
+    subject text not null,
+    severity text not null,
+    facts jsonb default '{}'::jsonb not null,
+    opened_at timestamp with time zone default now() not null,
+    seen_at timestamp with time zone default now() not null,
+    acknowledged_at timestamp with time zone,
+    acknowledged_by text,
+    note text,
+    resolved_at timestamp with time zone,
+    constraint alerts_pkey PRIMARY KEY (id),
+    constraint a_severity_is_known CHECK ((severity = ANY (ARRAY['info'::text, 'warning'::text, 'critical'::text]))),
+    constraint who_acknowledged_is_known CHECK (((acknowledged_at IS NULL) = (acknowledged_by IS NULL)))
+);
+CREATE UNIQUE INDEX alerts_open ON retoma.alerts USING btree (rule, subject) WHERE (resolved_at IS NULL);
+CREATE INDEX alerts_resolved ON retoma.alerts USING btree (resolved_at) WHERE (resolved_at IS NOT NULL);
 
 create table retoma.api_keys (
     id text not null,
@@ -117,6 +151,17 @@ create table retoma.batches (
     pruned_at timestamp with time zone,
     looked_at timestamp with time zone,
     unpriced integer default 0 not null,
+    pilot_lane_id bigint,
+    held_at timestamp with time zone,
+    traceparent text,
+    finish json,
+    finish_job_id bigint,
+    finish_lane_id bigint,
+    finishing text,
+    finish_owed boolean,
+    finish_run integer,
+    finish_slack integer,
+    finish_well integer,
     constraint batches_pkey PRIMARY KEY (id),
     constraint the_state_may_follow_the_one_before FOREIGN KEY (was, state) REFERENCES retoma.batch_moves(before, after),
     constraint a_rate_is_between_none_and_all CHECK (((max_failure_rate >= (0)::double precision) AND (max_failure_rate <= (1)::double precision))),
@@ -131,8 +176,12 @@ create table retoma.batches (
 CREATE INDEX batches_at_work ON retoma.batches USING btree (last_progress_at) WHERE (state = ANY (ARRAY['running'::text, 'stalled'::text]));
 CREATE INDEX batches_by_label ON retoma.batches USING gin (labels jsonb_path_ops);
 CREATE INDEX batches_ended ON retoma.batches USING btree (finished_at, id) WHERE (finished_at IS NOT NULL);
+CREATE INDEX batches_finishing ON retoma.batches USING btree (id) WHERE ((finishing = ANY (ARRAY['waiting'::text, 'open'::text])) OR finish_owed);
 CREATE INDEX batches_open ON retoma.batches USING btree (expires_at) WHERE (sealed_at IS NULL);
 CREATE INDEX batches_pruned ON retoma.batches USING btree (pruned_at, id) WHERE (pruned_at IS NOT NULL);
+CREATE INDEX batches_under_way ON retoma.batches USING btree (state, id) WHERE (finished_at IS NULL);
+
+CREATE TRIGGER webhook_of_batch AFTER UPDATE ON retoma.batches FOR EACH ROW WHEN (((old.state IS DISTINCT FROM new.state) OR ((new.total > 0) AND (old.unfinished IS DISTINCT FROM new.unfinished) AND ((((COALESCE((old.total - old.unfinished), 0))::bigint * 4) / new.total) < ((((new.total - new.unfinished))::bigint * 4) / new.total))))) EXECUTE FUNCTION retoma.webhook_of_batch();
 
 create table retoma.calls (
     id bigint generated always as identity not null,
@@ -232,6 +281,9 @@ create table retoma.classifications (
     copied_from bigint,
     created_at timestamp with time zone default now() not null,
     processed_at timestamp with time zone,
+    decided_by text,
+    decided_at timestamp with time zone,
+    proposed json,
     constraint classifications_pkey PRIMARY KEY (id),
     constraint one_result_per_document_and_execution UNIQUE (batch_id, document_id),
     constraint one_result_per_job UNIQUE (job_id),
@@ -240,8 +292,46 @@ create table retoma.classifications (
     constraint a_confidence_has_a_name CHECK ((confidence = ANY (ARRAY['alta'::text, 'media'::text, 'baixa'::text]))),
     constraint a_result_is_whole CHECK ((((processed_at IS NULL) = (category IS NULL)) AND ((processed_at IS NULL) = (confidence IS NULL))))
 );
+CREATE INDEX classifications_doubtful ON retoma.classifications USING btree (id) WHERE ((confidence = 'baixa'::text) AND (decided_at IS NULL));
 CREATE INDEX classifications_known ON retoma.classifications USING btree (project_id, sha256, settings_hash) WHERE (processed_at IS NOT NULL);
 CREATE INDEX classifications_of_document ON retoma.classifications USING btree (document_id);
+
+create table retoma.decisions (
+    id bigint generated always as identity not null,
+    key text not null,
+    review_id bigint not null,
+    source text not null,
+    item text not null,
+    job_id bigint,
+    fence bigint,
+    pipeline text not null,
+    batch_id bigint,
+    who text not null,
+    name text,
+    at timestamp with time zone default now() not null,
+    kind text not null,
+    proposed json,
+    decided json,
+    label text,
+    decided_label text,
+    version text,
+    confidence real,
+    margin real,
+    note text,
+    seconds real,
+    undoes bigint,
+    constraint decisions_pkey PRIMARY KEY (id),
+    constraint a_decision_is_made_once UNIQUE (key),
+    constraint a_decision_is_undone_once UNIQUE (undoes),
+    constraint a_kind_of_decision_is_known CHECK ((kind = ANY (ARRAY['accept'::text, 'correct'::text, 'reject'::text, 'retry'::text, 'undo'::text]))),
+    constraint only_an_undo_undoes CHECK (((undoes IS NOT NULL) = (kind = 'undo'::text)))
+);
+CREATE INDEX decisions_by_who ON retoma.decisions USING btree (who, id);
+CREATE INDEX decisions_of_batch ON retoma.decisions USING btree (batch_id, id) WHERE (batch_id IS NOT NULL);
+CREATE INDEX decisions_of_job ON retoma.decisions USING btree (job_id) WHERE (job_id IS NOT NULL);
+CREATE INDEX decisions_of_review ON retoma.decisions USING btree (review_id, id);
+
+CREATE TRIGGER decisions_stay BEFORE UPDATE ON retoma.decisions FOR EACH ROW EXECUTE FUNCTION retoma.decisions_stay();
 
 create table retoma.document_chunks (
     document_id uuid not null,
@@ -422,23 +512,31 @@ create table retoma.jobs (
     error text,
     retried_fence bigint,
     restarted_fence bigint,
+    alone boolean default false not null,
     constraint jobs_pkey PRIMARY KEY (id),
     constraint a_state_has_a_name CHECK ((state = ANY ('{queued,running,completed,skipped,failed,review,cancelled}'::text[]))),
     constraint attempts_are_within_their_limit CHECK (((attempt >= 0) AND (attempt <= (max_attempts - ((state = 'queued'::text))::integer)))),
     constraint only_a_running_job_is_held CHECK (((worker_id IS NOT NULL) = (state = 'running'::text))),
     constraint only_an_ended_job_has_finished CHECK (((finished_at IS NULL) = (state = ANY (ARRAY['queued'::text, 'running'::text]))))
 ) with (fillfactor=80, autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_cost_delay=0, autovacuum_analyze_scale_factor=0.05);
+CREATE INDEX jobs_by_correlation ON retoma.jobs USING btree (correlation_id, id) WHERE (correlation_id IS NOT NULL);
+CREATE INDEX jobs_by_fingerprint ON retoma.jobs USING btree (substr(md5(regexp_replace(regexp_replace("left"(split_part(COALESCE(error, reason, ''::text), '
+'::text, 1), 500), '''[^'']*''|"[^"]*"|[^[:space:]:]+\.[[:alnum:]]{2,4}\y'::text, '…'::text, 'g'::text), '[0-9a-fA-F-]*[0-9][0-9a-fA-F-]*'::text, '#'::text, 'g'::text)), 1, 12), finished_at) WHERE (state = 'failed'::text);
 CREATE UNIQUE INDEX jobs_by_key ON retoma.jobs USING btree (pipeline, COALESCE(batch_id, (0)::bigint), key) WHERE (key IS NOT NULL);
 CREATE INDEX jobs_by_outcome ON retoma.jobs USING btree (state, id) WHERE (state = ANY (ARRAY['failed'::text, 'review'::text, 'cancelled'::text, 'skipped'::text]));
 CREATE INDEX jobs_ended_alone ON retoma.jobs USING btree (finished_at) WHERE ((finished_at IS NOT NULL) AND (batch_id IS NULL));
 CREATE INDEX jobs_ended_by_kind ON retoma.jobs USING btree (queue, pipeline, id) WHERE (finished_at IS NOT NULL);
+CREATE INDEX jobs_ended_lately ON retoma.jobs USING btree (queue, finished_at) WHERE (finished_at IS NOT NULL);
 CREATE INDEX jobs_expiring ON retoma.jobs USING btree (expires_at) WHERE ((state = 'queued'::text) AND (expires_at IS NOT NULL));
+CREATE INDEX jobs_failed_at ON retoma.jobs USING btree (finished_at) WHERE (state = 'failed'::text);
 CREATE INDEX jobs_held ON retoma.jobs USING btree (worker_id) WHERE (state = 'running'::text);
 CREATE INDEX jobs_in_line ON retoma.jobs USING btree (queue, lane_id, pipeline, priority, run_at, id) WHERE (state = 'queued'::text);
 CREATE INDEX jobs_limited ON retoma.jobs USING btree (reason, run_at) WHERE ((state = 'queued'::text) AND (reason ~~ 'limited: %%'::text));
 CREATE INDEX jobs_of_batch_in_state ON retoma.jobs USING btree (batch_id, state, id) WHERE (batch_id IS NOT NULL);
 CREATE INDEX jobs_of_lane ON retoma.jobs USING btree (lane_id) WHERE ((lane_id > 0) AND (batch_id IS NULL));
-CREATE INDEX jobs_suspected ON retoma.jobs USING btree (queue, lane_id) WHERE ((state = 'queued'::text) AND (crashes >= 2));
+CREATE INDEX jobs_to_run_alone ON retoma.jobs USING btree (queue, lane_id) WHERE ((state = 'queued'::text) AND (alone OR (crashes >= 2)));
+
+CREATE TRIGGER webhook_of_job AFTER UPDATE OF state ON retoma.jobs FOR EACH ROW WHEN (((new.state = 'failed'::text) AND (old.state <> 'failed'::text) AND (new.queue <> 'retoma'::text))) EXECUTE FUNCTION retoma.webhook_of_job();
 
 create table retoma.lanes (
     id bigint generated always as identity not null,
@@ -488,7 +586,7 @@ CREATE INDEX loose_blobs_oldest ON retoma.loose_blobs USING btree (since);
 
 create table retoma.operations (
     id bigint generated always as identity not null,
-    batch_id bigint not null,
+    batch_id bigint,
     kind text not null,
     asked_by text,
     asked json default '{}'::json not null,
@@ -499,10 +597,17 @@ create table retoma.operations (
     started_at timestamp with time zone default now() not null,
     finished_at timestamp with time zone,
     error text,
+    filter json,
+    upto bigint,
+    exact boolean default true not null,
+    skipped jsonb default '{}'::jsonb not null,
     constraint operations_pkey PRIMARY KEY (id),
-    constraint an_operation_has_a_kind CHECK ((kind = ANY (ARRAY['cancel'::text, 'retry'::text, 'restart'::text])))
+    constraint a_filter_ends_at_a_job CHECK (((filter IS NULL) = (upto IS NULL))) NOT VALID,
+    constraint an_operation_concerns_a_batch_or_a_filter CHECK (((batch_id IS NULL) = (filter IS NOT NULL))) NOT VALID,
+    constraint an_operation_has_a_kind CHECK ((kind = ANY (ARRAY['cancel'::text, 'retry'::text, 'restart'::text, 'move'::text, 'priority'::text]))) NOT VALID
 );
 CREATE UNIQUE INDEX one_operation_at_a_time ON retoma.operations USING btree (batch_id) WHERE (finished_at IS NULL);
+CREATE INDEX operations_by_age ON retoma.operations USING btree (finished_at) WHERE (batch_id IS NULL);
 CREATE INDEX operations_of_batch ON retoma.operations USING btree (batch_id, id);
 
 create table retoma.permits (
@@ -623,6 +728,46 @@ create table retoma.replies (
 );
 CREATE INDEX replies_by_age ON retoma.replies USING btree (created_at);
 
+create table retoma.reviews (
+    id bigint generated always as identity not null,
+    source text not null,
+    item text not null,
+    job_id bigint,
+    fence bigint,
+    pipeline text not null,
+    batch_id bigint,
+    state text default 'open'::text not null,
+    title text,
+    reason text,
+    proposal json,
+    label text,
+    version text,
+    confidence real,
+    margin real,
+    evidence json,
+    created_at timestamp with time zone default now() not null,
+    settled_at timestamp with time zone,
+    leased_by text,
+    leased_until timestamp with time zone,
+    skipped_by text[] default '{}'::text[] not null,
+    constraint reviews_pkey PRIMARY KEY (id),
+    constraint a_thing_is_reviewed_once_at_a_time UNIQUE (source, item),
+    constraint a_lease_has_an_end CHECK (((leased_by IS NULL) = (leased_until IS NULL))),
+    constraint a_review_is_open_settled_or_gone CHECK ((state = ANY (ARRAY['open'::text, 'settled'::text, 'gone'::text]))),
+    constraint only_an_open_review_is_unsettled CHECK (((settled_at IS NULL) = (state = 'open'::text)))
+);
+CREATE INDEX reviews_leased ON retoma.reviews USING btree (leased_by) WHERE (leased_by IS NOT NULL);
+CREATE INDEX reviews_of_job ON retoma.reviews USING btree (job_id) WHERE (job_id IS NOT NULL);
+CREATE INDEX reviews_open ON retoma.reviews USING btree (margin, id) WHERE (state = 'open'::text);
+
+create table retoma.schedule_runs (
+    schedule text not null,
+    job_id bigint not null,
+    at timestamp with time zone default now() not null,
+    by_hand boolean default false not null,
+    constraint schedule_runs_pkey PRIMARY KEY (schedule, job_id)
+);
+
 create table retoma.schedules (
     name text not null,
     pipeline text not null,
@@ -653,13 +798,26 @@ create table retoma.sessions (
     seen_at timestamp with time zone default now() not null,
     expires_at timestamp with time zone not null,
     ended_at timestamp with time zone,
+    user_id text,
     constraint sessions_pkey PRIMARY KEY (id),
     constraint a_link_opens_once UNIQUE (link_hash),
-    constraint a_session_is_opened_in_one_of_three_ways CHECK ((opened_by = ANY (ARRAY['key'::text, 'environment'::text, 'token'::text]))),
-    constraint a_session_of_a_key_names_it CHECK (((key_id IS NULL) = (opened_by <> 'key'::text)))
+    constraint a_session_is_opened_in_one_of_four_ways CHECK ((opened_by = ANY (ARRAY['key'::text, 'environment'::text, 'token'::text, 'user'::text]))) NOT VALID,
+    constraint a_session_of_a_key_names_it CHECK (((key_id IS NULL) = (opened_by <> 'key'::text))),
+    constraint a_session_of_a_user_names_them CHECK (((user_id IS NULL) = (opened_by <> 'user'::text))) NOT VALID
 );
 CREATE INDEX sessions_by_age ON retoma.sessions USING btree (expires_at);
 CREATE INDEX sessions_of_key ON retoma.sessions USING btree (key_id) WHERE (ended_at IS NULL);
+
+create table retoma.sign_ins (
+    state_hash bytea not null,
+    browser_hash bytea not null,
+    nonce text not null,
+    verifier text not null,
+    place text not null,
+    expires_at timestamp with time zone not null,
+    constraint sign_ins_pkey PRIMARY KEY (state_hash)
+);
+CREATE INDEX sign_ins_by_age ON retoma.sign_ins USING btree (expires_at);
 
 create table retoma.signals (
     job_id bigint not null,
@@ -728,6 +886,15 @@ create table retoma.tier_prices (
     constraint the_standard_tier_is_in_prices CHECK ((tier <> ''::text))
 );
 
+create table retoma.tries (
+    subject text not null,
+    failures integer not null,
+    last_at timestamp with time zone default now() not null,
+    refused_until timestamp with time zone,
+    constraint tries_pkey PRIMARY KEY (subject)
+);
+CREATE INDEX tries_by_age ON retoma.tries USING btree (last_at);
+
 create table retoma.usage (
     caller text not null,
     day date not null,
@@ -736,6 +903,86 @@ create table retoma.usage (
     constraint usage_pkey PRIMARY KEY (caller),
     constraint nobody_has_sent_less_than_nothing CHECK (((bytes >= 0) AND (files >= 0)))
 ) with (fillfactor=50);
+
+create table retoma.users (
+    id text not null,
+    name text not null,
+    role text not null,
+    password_hash text,
+    issuer text,
+    subject text,
+    created_at timestamp with time zone default now() not null,
+    password_at timestamp with time zone,
+    signed_in_at timestamp with time zone,
+    locked_at timestamp with time zone,
+    removed_at timestamp with time zone,
+    constraint users_pkey PRIMARY KEY (id),
+    constraint a_role_is_known CHECK ((role = ANY (ARRAY['reader'::text, 'reviewer'::text, 'operator'::text, 'admin'::text]))),
+    constraint an_identity_has_two_parts CHECK (((issuer IS NULL) = (subject IS NULL)))
+);
+CREATE UNIQUE INDEX users_by_identity ON retoma.users USING btree (issuer, subject) WHERE (removed_at IS NULL);
+CREATE UNIQUE INDEX users_by_name ON retoma.users USING btree (name) WHERE (removed_at IS NULL);
+
+create table retoma.views (
+    id bigint generated always as identity not null,
+    name text not null,
+    page text not null,
+    query text not null,
+    owner text not null,
+    shared boolean default false not null,
+    created_at timestamp with time zone default now() not null,
+    constraint views_pkey PRIMARY KEY (id),
+    constraint a_view_has_a_name CHECK (((length(name) >= 1) AND (length(name) <= 80)))
+);
+CREATE UNIQUE INDEX views_by_name ON retoma.views USING btree (page, owner, name);
+
+create table retoma.webhook_attempts (
+    delivery_id text not null,
+    attempt integer not null,
+    at timestamp with time zone default now() not null,
+    status integer,
+    error text,
+    seconds real not null,
+    constraint webhook_attempts_pkey PRIMARY KEY (delivery_id, attempt)
+);
+
+create table retoma.webhook_deliveries (
+    id text not null,
+    endpoint_id text not null,
+    kind text not null,
+    body text not null,
+    state text default 'pending'::text not null,
+    attempts integer default 0 not null,
+    tries integer default 0 not null,
+    status integer,
+    error text,
+    created_at timestamp with time zone default now() not null,
+    next_at timestamp with time zone default now() not null,
+    ended_at timestamp with time zone,
+    constraint webhook_deliveries_pkey PRIMARY KEY (id),
+    constraint a_delivery_is_pending_or_ended CHECK ((state = ANY (ARRAY['pending'::text, 'delivered'::text, 'failed'::text]))),
+    constraint only_an_ended_delivery_has_ended CHECK (((ended_at IS NULL) = (state = 'pending'::text)))
+) with (fillfactor=80);
+CREATE INDEX webhook_deliveries_by_age ON retoma.webhook_deliveries USING btree (ended_at) WHERE (ended_at IS NOT NULL);
+CREATE INDEX webhook_deliveries_due ON retoma.webhook_deliveries USING btree (endpoint_id, next_at) WHERE (state = 'pending'::text);
+CREATE INDEX webhook_deliveries_of_endpoint ON retoma.webhook_deliveries USING btree (endpoint_id, created_at, id);
+
+create table retoma.webhook_endpoints (
+    id text not null,
+    url text not null,
+    description text default ''::text not null,
+    kinds text[] not null,
+    secret text not null,
+    previous_secret text,
+    previous_until timestamp with time zone,
+    created_at timestamp with time zone default now() not null,
+    succeeded_at timestamp with time zone,
+    failed_at timestamp with time zone,
+    failures integer default 0 not null,
+    disabled_at timestamp with time zone,
+    disabled_reason text,
+    constraint webhook_endpoints_pkey PRIMARY KEY (id)
+);
 
 create table retoma.workers (
     id bigint generated always as identity not null,
@@ -765,6 +1012,10 @@ create table retoma.workers (
     supervisor_started bigint,
     missing_since timestamp with time zone,
     spared_at timestamp with time zone,
+    doing json,
+    memory_megabytes real,
+    drain_requested_at timestamp with time zone,
+    drain_requested_by text,
     constraint workers_pkey PRIMARY KEY (id)
 ) with (fillfactor=50);
 CREATE INDEX workers_alive ON retoma.workers USING btree (id) WHERE (stopped_at IS NULL);
@@ -847,5 +1098,86 @@ begin
         message = 'The audit is added to and never changed: ' || lower(tg_op) || ' is refused.',
         errcode = 'insufficient_privilege',
         hint = 'Rows go by RETOMA_AUDIT_DAYS alone: retoma prune.';
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION retoma.decisions_stay()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+    raise exception using
+        message = 'Decisions are added and never changed: ' || lower(tg_op) || ' is refused.',
+        errcode = 'insufficient_privilege',
+        hint = 'Undo a decision instead; its rows go with the job they belong to.';
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION retoma.webhook_message(kind text, data jsonb)
+ RETURNS void
+ LANGUAGE sql
+ SET search_path TO 'pg_catalog'
+AS $function$
+    insert into retoma.webhook_deliveries (id, endpoint_id, kind, body)
+    select 'msg_' || replace(gen_random_uuid()::text, '-', ''), endpoint.id, kind,
+           jsonb_build_object('type', kind, 'data', data, 'timestamp',
+                              to_char(clock_timestamp() at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'))::text
+      from retoma.webhook_endpoints as endpoint
+     where endpoint.disabled_at is null
+       and kind = any (endpoint.kinds)
+$function$;
+
+CREATE OR REPLACE FUNCTION retoma.webhook_of_batch()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog'
+AS $function$
+declare
+    data jsonb;
+    quarter integer;
+begin
+    if not exists (select from retoma.webhook_endpoints as endpoint where endpoint.disabled_at is null) then
+        return null;
+    end if;
+    data := jsonb_build_object(
+        'batch_id', new.id, 'name', left(new.name, 200), 'pipeline', new.pipeline, 'state', new.state, 'was', old.state,
+        'reason', left(new.reason, 200), 'total', new.total, 'unfinished', new.unfinished, 'failures', new.failures,
+        'resumes', new.resumes, 'spent', new.spent, 'budget', new.budget,
+        'correlation_id', left(new.correlation_id, 200));
+    if new.total > 0 and new.state not in ('completed', 'failed', 'cancelled') then
+        for quarter in (coalesce(old.total - old.unfinished, 0)::bigint * 4 / new.total + 1) ..
+                       least((new.total - new.unfinished)::bigint * 4 / new.total, 3) loop
+            perform retoma.webhook_message('batch.progress_' || quarter * 25, data);
+        end loop;
+    end if;
+    if new.state is not distinct from old.state then
+        return null;
+    end if;
+    if new.state = 'running' then
+        perform retoma.webhook_message(
+            case when old.state = 'queued' then 'batch.started' else 'batch.resumed' end, data);
+    elsif new.state in ('stalled', 'completed', 'failed', 'cancelled') then
+        perform retoma.webhook_message('batch.' || new.state, data);
+    elsif new.state = 'paused' then
+        perform retoma.webhook_message(
+            case when new.reason = 'budget' then 'budget.reached' else 'batch.paused' end, data);
+    end if;
+    return null;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION retoma.webhook_of_job()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog'
+AS $function$
+begin
+    perform retoma.webhook_message('job.failed', jsonb_build_object(
+        'job_id', new.id, 'batch_id', new.batch_id, 'pipeline', new.pipeline, 'queue', new.queue,
+        'key', left(new.key, 500), 'attempt', new.attempt, 'max_attempts', new.max_attempts,
+        'correlation_id', left(new.correlation_id, 200)));
+    return null;
 end
 $function$;
