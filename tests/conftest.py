@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import signal
@@ -52,6 +53,13 @@ def pytest_configure(config: pytest.Config) -> None:
         home.chmod(0o755)  # the server's account must be able to reach it
         os.environ[_HOME] = str(home)
         config.add_cleanup(lambda: _leave(home))
+    if hasattr(config, "workerinput"):
+        gc.disable()  # until all tests are imported: to look through them again and again costs each process 2 s
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 def _memory() -> str | None:

@@ -36,7 +36,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if Path(__file__).parent in each.path.parents:
             each.add_marker(pytest.mark.browser)
             if each.get_closest_marker("timeout") is None:
-                each.add_marker(pytest.mark.timeout(400))
+                each.add_marker(pytest.mark.timeout(1200))  # it only ends what hangs
 
 
 @pytest.fixture(scope="module")

@@ -31,7 +31,7 @@ PHONE = {"width": 360, "height": 740}
 
 Check = Callable[[Page, str], None]
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(1200)
 
 
 @pytest.fixture(scope="session")

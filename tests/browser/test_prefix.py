@@ -21,6 +21,8 @@ def test_a_person_who_does_everything_is_never_led_out_of_the_prefix(
         page = visit(f"{house.url}/")
         page.get_by_label("Chave de API").fill(KEY)
         page.get_by_role("button", name="Entrar").click()
+        page.wait_for_url(f"**{PREFIX}/console/")
+        page.get_by_role("navigation", name="Páginas").get_by_role("link", name="Documentos").click()
         page.wait_for_url(f"**{PREFIX}/documents")
         page.set_input_files("#files", tmp_path / "contrato.txt")
         row = page.locator("tr[data-document]", has_text="contrato.txt")

@@ -54,12 +54,12 @@ def test_the_form_fits_and_says_what_was_wrong(keyless: House, visit: Visit, loc
 def test_the_printed_link_signs_in_once_and_then_says_so(keyless: House, visit: Visit) -> None:
     address = link(keyless)
     page = visit(address)
-    page.wait_for_url(f"{keyless.url}/documents")
-    expect(page.get_by_role("navigation")).to_be_visible()
+    page.wait_for_url(f"{keyless.url}/console/")
+    expect(page.get_by_role("navigation", name="Páginas")).to_be_visible()
 
     other = visit(address)
 
     expect(other.get_by_role("alert")).to_contain_text("Este link não serve mais para entrar")
     other.get_by_label("Chave de API").fill(local_token.token_of(keyless.settings.home))
     other.get_by_role("button", name="Entrar").click()
-    other.wait_for_url(f"{keyless.url}/documents")
+    other.wait_for_url(f"{keyless.url}/console/")

@@ -8,8 +8,8 @@ import psycopg
 import pytest
 
 from retoma import Settings
-from retoma.cli import doctor_limits
-from retoma.cli.doctor_health import judge
+from retoma.app.doctor import limits as doctor_limits
+from retoma.app.doctor.health import judge
 from retoma.model.job import Health
 
 from .conftest import Command, Run
@@ -39,7 +39,15 @@ WELL = Health(
 )
 
 
-NO_LIMITS = {"key_days", "web_allow_hosts", "web_waiting", "web_wait_seconds", "web_deadline_seconds"}
+NO_LIMITS = {
+    "key_days",
+    "web_allow_hosts",
+    "web_waiting",
+    "web_wait_seconds",
+    "web_deadline_seconds",
+    "web_trace_url",
+    "web_read_only",
+}
 
 
 def levels(**changed: object) -> dict[str, str]:
@@ -181,7 +189,7 @@ def test_the_account_is_told_by_what_it_may_do(
         ("usage on schema retoma", "lacks usage on the schema"),
         (
             "select on all tables in schema retoma",
-            "lacks select on alembic_version; select on api_keys; select on attempts; select on audit; select on b",
+            "lacks select on alembic_version; select on alert_deliveries; select on alerts; select on api_keys; ",
         ),
     ],
 )

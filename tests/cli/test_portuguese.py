@@ -204,7 +204,7 @@ def test_the_screen_of_a_person_is_in_portuguese(run: Run, lote: int) -> None:
     assert "erros 2" in shown
     assert re.search(r"\nerros\n", shown)
     assert "último código" in shown
-    assert "A execução está concluída" in why
+    assert "O lote está concluído" in why
     assert "provas" in why
     assert "Nenhum worker ativo, e há tarefas que poderiam rodar agora: 1." in status
     assert "Tente: retoma worker --app myapp:app" in status

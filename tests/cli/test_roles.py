@@ -24,13 +24,15 @@ from retoma.postgres import migrate
 from retoma.postgres.roles import Roles
 
 from .cli_program import double
-from .conftest import Command
+from .conftest import Command, here
 
 # Several processes start here, and the machine may be busy.
 pytestmark = pytest.mark.timeout(240)
 
 PROGRAM = f"{Path(__file__).parent / 'roles_program.py'}:app"
 QUICK = {"RETOMA_HEARTBEAT_SECONDS": "0.5", "RETOMA_LEASE_SECONDS": "4", "RETOMA_POLL_SECONDS": "0.2"}
+# Nobody is sent away because the machine is busy: a first search loads the embedder.
+PATIENT = {"RETOMA_WEB_DEADLINE_SECONDS": "120", "RETOMA_WEB_WAIT_SECONDS": "120"}
 LETTER = b"Contrato de aluguel. Clausula primeira: do objeto. O locador da em aluguel a casa. Fica eleito o foro."
 UUID = r"[0-9a-f]{8}-[0-9a-f-]{27}"
 REFUSED = psycopg.errors.InsufficientPrivilege
@@ -68,6 +70,7 @@ class Staff:
                 [*_PYTHON, *args],
                 env=self.command.environment
                 | QUICK
+                | PATIENT
                 | {"DATABASE_URL": self.parts[part], "RETOMA_APP": PROGRAM, "GO_ON": str(self.go_on)},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -293,7 +296,7 @@ prices list; limits list; verify; db status; travadas; metrics ana; job export
 """
 
 
-def test_a_reader_reads_with_every_command_that_only_looks(staff: Staff) -> None:
+def test_a_reader_reads_with_every_command_that_only_looks(staff: Staff, monkeypatch: pytest.MonkeyPatch) -> None:
     staff.done("owner", "key", "create", "tests", "--scope", "read")
     with retoma.sync.Retoma(staff.parts["web"], pipelines=[double]) as app:
         app.batch(double, [1, 2], name="some")
@@ -301,10 +304,14 @@ def test_a_reader_reads_with_every_command_that_only_looks(staff: Staff) -> None
     until(lambda: staff.value("select count(*) from retoma.jobs where state = 'completed' and queue = 'double'"))
     worker.terminate()
     worker.wait(timeout=60)
+    monkeypatch.setenv("DATABASE_URL", staff.parts["reader"])
+    monkeypatch.setenv("RETOMA_APP", PROGRAM)
+    monkeypatch.setenv("RETOMA_HOME", staff.command.environment["RETOMA_HOME"])
+    monkeypatch.delitem(sys.modules, "roles_program", raising=False)  # it reads its settings when it is imported
     for line in READING.replace("\n", " ").split(";"):
-        ran = staff.as_("reader", *line.split())
-        assert "permission denied" not in ran.stderr + ran.stdout, line
-        assert ran.returncode in {0, 1, 4}, f"{line}: {ran.stderr}"
+        ran = here(*line.split())  # in this process: what is shown here is what the account may do
+        assert "permission denied" not in ran.output, line
+        assert ran.exit_code in {0, 1, 4}, f"{line}: {ran.output}"
 
 
 FORBIDDEN: dict[str, list[str]] = {
@@ -337,8 +344,6 @@ FORBIDDEN: dict[str, list[str]] = {
         "update retoma.alembic_version set version_num = '9999'",
         "insert into retoma.alembic_version values ('9999')",
         "delete from retoma.batch_moves",
-        "insert into retoma.api_keys (id, name, secret_hash, scopes) values ('a', 'a', '', '{admin}')",
-        "update retoma.api_keys set revoked_at = null",
         "update retoma.api_keys set scopes = '{admin}'",
         "delete from retoma.api_keys",
         "update retoma.checkpoints set value = '1'",
@@ -373,6 +378,8 @@ FORBIDDEN: dict[str, list[str]] = {
         "insert into retoma.spending (day) values (now())",
     ],
     "worker reader": [
+        "insert into retoma.api_keys (id, name, secret_hash, scopes) values ('a', 'a', '', '{admin}')",
+        "update retoma.api_keys set revoked_at = null",
         "select secret_hash from retoma.api_keys",
         "update retoma.api_keys set last_used_at = now()",
         "select body from retoma.replies",

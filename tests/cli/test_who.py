@@ -242,13 +242,16 @@ def test_a_look_that_shows_no_content_and_one_at_what_is_not_there_leave_no_row(
 
 LOOKS = {
     "doctor", "demo", "bench", "accuracy", "verify", "workers", "metrics", "token",
-    "db sql", "db status", "batch plan", "queue list", "embeddings status", "key list", "session list", "audit list",
+    "db sql", "db status", "top", "queue show", "prices show",
+    "batch plan", "queue list", "embeddings status", "key list", "session list", "audit list",
     "calls spend", "prices list", "limits list", "status", "db url", "db psql",
+    "batch pilot", "operation list", "operation show", "search", "alert list", "user list", "webhook deliveries",
+    "webhook list",
 }  # fmt: skip
 """Commands that change nothing of anybody's and show no content. The demo and the bench have databases of their own;
 whoever has the address and psql comes in past every door of ours.
 """
-SERVES = {"up", "worker", "serve", "watchdog"}
+SERVES = {"up", "serve", "watchdog"}
 """Commands that work until they are told to stop: what they do is the work itself."""
 
 

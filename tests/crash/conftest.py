@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "servers"))
 sys.path.insert(0, str(Path(__file__).parent))
 
 from crash_app import PIPELINES

@@ -6,8 +6,10 @@ import asyncio
 import ctypes
 import os
 import signal
+import threading
 import time
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -17,6 +19,7 @@ from retoma import Reject, Retoma, Retry, Run, SyncRun, isolated, pipeline
 Connection = psycopg.AsyncConnection[Any]
 
 FILE = os.environ.get("CRASH_FILE", "/dev/null")
+GO = Path(FILE).with_name("go")
 SOON = Retry(attempts=3, wait=0.2, factor=1, jitter=0)
 PATIENT = Retry(attempts=1000, wait=0.05, factor=1, jitter=0)
 
@@ -221,6 +224,26 @@ async def poison(how: str, run: Run) -> int:
     return await run.step("bite", _bite, run, how)
 
 
+async def _die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pipeline("sync-poison", queue="work", retry=PATIENT)
+def sync_poison(_number: int, run: SyncRun) -> int:
+    mark(run, "bite")
+    time.sleep(0.2)
+    os._exit(7)
+
+
+@pipeline("until-told", queue="work", timeout=600, retry=Retry(attempts=1))
+async def until_told(number: int, run: Run) -> int:
+    """Wait beside others until the test says that they may go; one attempt is all that it has."""
+    mark(run, "wait")
+    while not GO.exists():
+        await asyncio.sleep(0.1)
+    return number
+
+
 async def _bite(run: Run, how: str) -> int:
     mark(run, "bite")
     await asyncio.sleep(0.2)  # so that its neighbours have begun
@@ -231,6 +254,13 @@ async def _bite(run: Run, how: str) -> int:
             os._exit(7)
         case "abort":
             os.abort()
+        case "task":
+            await asyncio.gather(asyncio.sleep(60), _die())
+        case "thread":
+            await asyncio.to_thread(os._exit, 7)
+        case "stray":  # nothing follows a thread of its own
+            threading.Timer(0.1, os._exit, (7,)).start()
+            await asyncio.sleep(60)
         case _:
             os.kill(os.getpid(), signal.SIGKILL)
     return 0
@@ -264,7 +294,7 @@ async def parsing(how: str, run: Run) -> int:
 
 PIPELINES = [
     tally, plain, effect, elsewhere, five, nap, flaky, hopeless, blocking, burning, holding, hanging, hanging_once,
-    siblings, stubborn, polite, cancels_itself, poison, parsing,
+    siblings, stubborn, polite, cancels_itself, poison, sync_poison, until_told, parsing,
 ]  # fmt: skip
 
 app = Retoma(pipelines=PIPELINES)

@@ -181,8 +181,9 @@ class Oracle:
                             " and before = 'queued'", job))  # fmt: skip
 
     def lost(self) -> int:
-        """How many claims ended with the loss of their worker."""
-        return int(self.one("select count(*) from retoma.attempts where ending in ('lost', 'crashed', 'timeout')"))
+        """How many claims ended with the loss of their worker, those without blame included."""
+        gone = "ending in ('lost', 'crashed', 'timeout') or reason = 'beside'"
+        return int(self.one(f"select count(*) from retoma.attempts where {gone}"))
 
     def attempts(self, job: int) -> list[Any]:
         sql = (

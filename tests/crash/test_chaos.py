@@ -19,7 +19,7 @@ from oracle import Oracle
 
 from retoma import Retoma
 
-pytestmark = [pytest.mark.crash, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(600)]
 
 SECONDS = 60.0
 JOBS = 300

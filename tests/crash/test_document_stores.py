@@ -19,7 +19,7 @@ from stores import Storage, azurite_url, s3_url, storage
 
 __all__ = ["azurite_url", "s3_url", "storage"]
 
-pytestmark = [pytest.mark.crash, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(600)]
 
 CONTRACT = "Contrato número: 7\n\nCLÁUSULA PRIMEIRA\nO contrato trata do assunto combinado.\n"
 

@@ -24,7 +24,7 @@ from retoma.pipelines.embeddings.pipeline import hash_of
 from retoma.providers import Embedder
 from retoma.web.server.server import listen, served, url_of
 
-pytestmark = [pytest.mark.crash, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(600)]
 
 TEXTS = 60
 AT_ONCE = 3

@@ -17,7 +17,7 @@ from oracle import Oracle
 from retoma import Retoma, Settings
 from retoma.model.job import Metrics
 
-pytestmark = [pytest.mark.crash, pytest.mark.timeout(90)]
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(600)]
 
 THREE = ("ana", "bruno", "clara")
 

@@ -16,7 +16,7 @@ from oracle import Oracle
 
 from retoma import Retoma
 
-pytestmark = [pytest.mark.crash, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(600)]
 
 TEXTS = [f"text {number}" for number in range(4)]
 UNIT = Decimal("0.01")

@@ -23,7 +23,7 @@ from proxy import Proxy
 
 from retoma import Retoma, Settings
 
-pytestmark = [pytest.mark.crash, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(600)]
 
 Figure = Callable[[str, object], None]
 

@@ -16,7 +16,7 @@ from oracle import Oracle
 
 from retoma import Retoma
 
-pytestmark = [pytest.mark.crash, pytest.mark.timeout(90)]
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(600)]
 
 Figure = Callable[[str, object], None]
 
@@ -47,9 +47,13 @@ async def test_a_killed_executor_loses_nothing_and_its_supervisor_gives_its_jobs
         assert oracle.begun(job, "quick") == 1, "a finished step was run again"
         assert oracle.begun(job, "slow") == 2
         crash, *handed_round, success = oracle.attempts(job)
-        assert crash[:4] == ("crashed", 1, "slow", signal.SIGKILL)
         assert {each[0] for each in handed_round} <= {"released"}
-        assert success[:2] == ("completed", 2)
+        if crash[5] == "beside":  # the code of another job ran at that very moment, and has the blame
+            assert success[:2] == ("completed", 1)
+        else:
+            assert crash[:4] == ("crashed", 1, "slow", signal.SIGKILL)
+            assert success[:2] == ("completed", 2)
+    assert any(oracle.attempts(job)[0][0] == "crashed" for job in jobs)
     assert oracle.effects() == {(job, "record"): 1 for job in jobs}
     assert executor not in member.executors()
     oracle.nothing_is_wrong()
@@ -76,7 +80,9 @@ async def test_jobs_that_were_only_fetched_go_back_untouched(fleet: Fleet, oracl
     assert fetched
     assert all(endings[job][:1] == ["released"] for job in fetched)
     assert all(oracle.rows("select attempt, crashes from retoma.jobs where id = %s", job)[0][1] == 0 for job in fetched)
-    assert all(oracle.attempts(job)[0][0] == "crashed" for job in begun)
+    firsts = [oracle.attempts(job)[0] for job in begun]
+    assert any(each[0] == "crashed" for each in firsts)
+    assert all(each[0] == "crashed" or each[5] == "beside" for each in firsts)
 
 
 async def test_jobs_that_were_only_fetched_do_not_answer_for_a_worker_that_vanished(
@@ -114,6 +120,7 @@ async def test_after_one_death_all_go_on_side_by_side(fleet: Fleet, oracle: Orac
     await until(lambda: oracle.again() == 4, seconds=20, what="all four run again, none waits for another")
 
     assert {oracle.job(job)[3] for job in jobs} == {1}
+    assert all("No job's code was running at that moment" in oracle.attempts(job)[0][4] for job in jobs)
 
 
 async def test_a_job_that_must_run_alone_holds_nobody_up(fleet: Fleet, oracle: Oracle, app: Retoma) -> None:

@@ -196,6 +196,41 @@ async def test_what_was_paid_twice_is_bounded_by_the_kills_and_the_ledger_is_the
     await answered(app, oracle, batch, papers, revived=bool(quarantined))
 
 
+async def test_a_pilot_whose_worker_is_killed_pays_nothing_twice_and_is_released_once(
+    fleet: Fleet, oracle: Oracle, app: Retoma, billing: Billing
+) -> None:
+    papers = [Document(number, 80 + 4 * number) for number in range(60)]
+    with billing(seconds=0.1) as biller:
+        first = start(fleet, "ana", at_once=2, lease_seconds=LEASE)
+        batch = await app.batch(paid_app.inquire, papers, name="piloted", key=KEY, stall_seconds=300, pilot=20)
+        await until(lambda: len(oracle.jobs(batch.id, "completed")) >= 3, what="the pilot is at work")
+        first.send(signal.SIGKILL, executors=True)
+        start(fleet, "bruno", at_once=2, lease_seconds=LEASE)
+        await until(lambda: len(oracle.jobs(batch.id, "completed")) == 20, what="the pilot is over")
+
+        pilot = await app.batches.pilot(batch.id)
+        paid_by_pilot = len(biller.bill.calls)
+        assert (pilot.over, pilot.held, len(oracle.jobs(batch.id, "queued"))) == (True, 40, 40)
+        assert pilot.cost is not None
+        assert pilot.cost.low <= float(sum(each.cost for each in papers)) <= pilot.cost.high
+        assert (await app.batches.explain(batch.id)).verdict == "piloted"
+
+        # Several people press the button at once, and the worker is killed while the rest is taken.
+        await asyncio.gather(*(app.batches.release(batch.id, by=name) for name in ("ana", "rui", "eva")))
+        await until(lambda: len(oracle.jobs(batch.id, "completed")) >= 25, what="the rest is at work")
+        fleet.clear_away()
+        start(fleet, "clara", at_once=4, lease_seconds=LEASE)
+        await until_state(oracle, batch, "completed")
+        bill = biller.bill.calls
+
+    counts = accounts_for(oracle, bill, batch)
+    assert counts["distinct"] == len(papers)
+    assert counts["paid"] <= counts["distinct"] + oracle.lost()
+    assert paid_by_pilot <= 20 + oracle.lost()
+    assert oracle.one(f"select count(*) from retoma.events where batch_id = {batch.id} and kind = 'released'") == 1
+    await answered(app, oracle, batch, papers)
+
+
 @pytest.mark.parametrize("killed", [False, True], ids=["in-peace", "the-one-who-asks-is-killed"])
 async def test_equal_requests_of_several_workers_at_the_same_moment_are_paid_once(
     fleet: Fleet, oracle: Oracle, app: Retoma, billing: Billing, *, killed: bool

@@ -20,7 +20,7 @@ from retoma import Retoma
 from retoma.model.batch import Batch
 from retoma.testing.wire import Fault, Served
 
-pytestmark = [pytest.mark.crash, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(600)]
 
 Figure = Callable[[str, object], None]
 SERVICES = Path(__file__).parents[1] / "servers" / "services.py"

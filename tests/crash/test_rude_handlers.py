@@ -12,7 +12,7 @@ from oracle import Oracle
 
 from retoma import Retoma
 
-pytestmark = [pytest.mark.crash, pytest.mark.timeout(90)]
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(600)]
 
 RUDE = {"blocks the loop": crash_app.blocking, "burns the processor": crash_app.burning}
 RUDE |= {"holds the interpreter": crash_app.holding}
@@ -126,12 +126,14 @@ async def test_a_job_that_crashes_its_executor_three_times_is_quarantined_and_th
     assert oracle.begun(job, "bite") == 3
     assert oracle.states(innocent) == {"completed": 20}
     assert oracle.effects() == {(each, "record"): 1 for each in innocent}
-    assert max(oracle.job(each)[3] for each in innocent) <= 2, "an innocent job was blamed a third time"
+    assert {oracle.job(each)[3] for each in innocent} == {0}, "an innocent job was blamed"
     assert not any(member.ended for member in members)
     oracle.nothing_is_wrong()
 
 
-async def test_ten_that_were_there_both_times_all_come_to_a_good_end(fleet: Fleet, oracle: Oracle, app: Retoma) -> None:
+async def test_ten_that_were_beside_it_all_come_to_a_good_end_without_blame(
+    fleet: Fleet, oracle: Oracle, app: Retoma
+) -> None:
     member = fleet.start("ana", at_once=11)
     await member.ready()
     innocent = [receipt.id for receipt in await app.enqueue_many(crash_app.nap, [0.6] * 10, attempts=9)]
@@ -142,7 +144,7 @@ async def test_ten_that_were_there_both_times_all_come_to_a_good_end(fleet: Flee
     assert oracle.job(job)[:4] == ("failed", "quarantine", 3, 3)
     assert oracle.states(innocent) == {"completed": 10}
     assert oracle.effects() == {(each, "record"): 1 for each in innocent}
-    assert {oracle.job(each)[3] for each in innocent} == {2}, "twice it took its neighbours along, then it was alone"
+    assert {oracle.job(each)[3] for each in innocent} == {0}, "once it took its neighbours along, then it was alone"
     assert not member.ended
     oracle.nothing_is_wrong()
 

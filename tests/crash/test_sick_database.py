@@ -21,7 +21,7 @@ from proxy import Proxy
 from retoma import Retoma
 from retoma.testing.billing import Biller
 
-pytestmark = [pytest.mark.crash, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(600)]
 
 LEASE = 30  # longer than any window here: what is shown is the waiting, not the recovery
 

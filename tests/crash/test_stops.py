@@ -12,7 +12,7 @@ from oracle import Oracle
 
 from retoma import Retoma
 
-pytestmark = [pytest.mark.crash, pytest.mark.timeout(90)]
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(600)]
 
 
 async def test_sigterm_finishes_the_step_saves_it_and_hands_the_job_back(

@@ -19,7 +19,7 @@ from oracle import Oracle
 from retoma import Retoma
 from retoma.postgres import migrate
 
-pytestmark = [pytest.mark.crash, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(600)]
 
 Queued = Counter[tuple[int, str]]
 

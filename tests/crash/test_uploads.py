@@ -15,7 +15,7 @@ import pytest
 from fleet import Fleet, Member, until
 from oracle import Oracle
 
-pytestmark = [pytest.mark.crash, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(600)]
 
 SENDERS = 12
 KILLS = 3

@@ -18,7 +18,7 @@ from retoma.providers.local.readers import ocr
 
 pytestmark = pytest.mark.timeout(300)  # a picture of a whole page is read, and on a busy machine that takes a while
 
-KINDS = [label.name for label in labelled.labels()]
+KINDS = labelled.kinds()
 TIMEOUT = 240.0
 
 ENDS = {

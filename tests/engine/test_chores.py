@@ -42,6 +42,7 @@ async def test_the_chores_are_schedules_on_the_clocks_of_the_zone_that_was_set(a
     assert found == {
         "retoma.recover": ("*/5 * * * *", "America/Sao_Paulo"),
         "retoma.clean-up": ("0 4 * * *", "America/Sao_Paulo"),
+        "retoma.deliver": ("*/10 * * * *", "America/Sao_Paulo"),
         "retoma.prune": ("23 * * * *", "America/Sao_Paulo"),
     }
 
@@ -91,7 +92,8 @@ async def test_a_change_that_cannot_be_read_changes_nothing(app_with: Any) -> No
 
     with pytest.raises(ConfigurationError, match="cannot be read"):
         await app.schedules.change("retoma.prune", cron="at noon")
-    assert (await app.schedules.all())[1].cron == "23 * * * *"
+    found = {each.name: each.cron for each in await app.schedules.all()}
+    assert found["retoma.prune"] == "23 * * * *"
 
 
 async def test_recovery_run_now_takes_back_the_jobs_of_a_silent_worker_and_looks_after_batches(
@@ -181,7 +183,8 @@ async def test_a_program_s_own_pipelines_are_told_apart_from_the_chores(app_with
     app = await app_with(double)
 
     assert app.registry.own == ["double"]
-    assert set(app.registry.pipelines) == {"double", "retoma.recover", "retoma.clean-up", "retoma.prune"}
+    chores = {"retoma.recover", "retoma.clean-up", "retoma.prune", "retoma.deliver"}
+    assert set(app.registry.pipelines) == {"double", *chores}
 
 
 REFUSES = """

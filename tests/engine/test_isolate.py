@@ -143,7 +143,7 @@ def test_what_a_child_could_not_find_is_refused_at_once(kind: str) -> None:
 def test_limits_of_nothing_are_refused() -> None:
     with pytest.raises(ConfigurationError, match="allows nothing"):
         isolated(seconds=0)
-    with pytest.raises(ConfigurationError, match="can run nothing"):
+    with pytest.raises(ConfigurationError, match="not a number of children"):
         configure(children=0)
 
 

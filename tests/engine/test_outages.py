@@ -561,7 +561,7 @@ async def test_a_listener_that_fails_leaves_no_job_without_an_ending(
 
     app = await app_with(told)
     receipt = await app.enqueue(told, 1)
-    monkeypatch.setattr("retoma.worker.executor.heard", lambda: True)
+    monkeypatch.setattr("retoma.worker.executor.heard", lambda _kind: True)
     monkeypatch.setattr("retoma.worker.executor.AttemptStarted", broken)
     await drain(app)
 

@@ -25,7 +25,7 @@ import pytest
 from pydantic import BeforeValidator
 
 from retoma import Retoma, Run, pipeline
-from retoma.cli.doctor import _sandbox
+from retoma.app.doctor.sandbox import sandbox as _sandbox
 from retoma.cli.serve import _serve
 from retoma.errors import ConfigurationError, IsolatedFailure, IsolatedTimeout
 from retoma.isolate import Policy, adopt, configure, seccomp, shutdown
@@ -285,7 +285,12 @@ print(json.dumps([own, done, alive, os.getpriority(os.PRIO_PROCESS, 0)]))
 
 @pytest.mark.parametrize("without", [[], ["files"]], ids=["landlock", "seccomp alone"])
 def test_a_child_may_mind_itself_and_do_nothing_to_other_processes(without: list[str], place: Path) -> None:
-    assert meddled(place, "auto", *without) == [["processors", "priority", "signal"], [], True, 0]
+    assert meddled(place, "auto", *without) == [
+        ["processors", "priority", "signal"],
+        [],
+        True,
+        os.getpriority(os.PRIO_PROCESS, 0),
+    ]
 
 
 def test_without_walls_a_child_could_do_much_to_other_processes(place: Path) -> None:

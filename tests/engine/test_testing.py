@@ -434,7 +434,7 @@ async def test_a_crash_may_wait_for_steps_and_says_when_it_cannot_happen(
     app = program_at(database_url, settings)
     here = f"{PROGRAM}:app"
     async with app:
-        with pytest.raises(ConfigurationError, match="does not know when"):
+        with pytest.raises(ConfigurationError, match="needs after= or steps="):
             await crash(app, reference=here)
         with pytest.raises(RetomaError, match="All jobs ended before"):
             await crash(app, after=1, reference=here)

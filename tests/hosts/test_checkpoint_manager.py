@@ -559,7 +559,7 @@ def test_what_cannot_be_saved_is_refused_before_anything_is_written(pair: Pair, 
         manager.save_checkpoint(quote, STAGE.AI_ANALYSIS_DONE, resume_data={"what": float("nan")})
     with pytest.raises(ConfigurationError, match="101"):
         manager.save_checkpoint(quote, STAGE.AI_ANALYSIS_DONE, progress_percentage=101)
-    with pytest.raises(ConfigurationError, match="not an end"):
+    with pytest.raises(ConfigurationError, match="not a final status"):
         manager.complete_processing(quote, "PROCESSING")
     with pytest.raises(ConfigurationError, match="not a text"):
         manager.complete_processing(quote, 7)

@@ -39,7 +39,7 @@ FINDING = {"green", "amber", "red", "judged"}
 SAME = {
     "ID", "N", "S", "B", "Q", "P", "K", "V", "US", "JSON", "CODE", "ZIP", "PIPELINE", "DIR", "id", "cron", "pid", "seq",
     "host", "status", "pipeline", "pipelines", "worker", "workers", "tokens", "min", "s", "h", "item", "keep-alive",
-    "PostgreSQL", "bytes", "sandbox", "UUID", "total", "RETOMA_SANDBOX", "auto",
+    "PostgreSQL", "MB", "bytes", "sandbox", "UUID", "total", "RETOMA_SANDBOX", "auto",
 }  # fmt: skip
 """What is written alike in both languages."""
 ERRORS = {
@@ -70,6 +70,11 @@ def modules(room: str) -> list[Path]:
     places = ("cli/*.py", "pipelines/*.py") if room == "cli" else (f"{room}/**/*.py",)
     found = (path for place in places for path in SOURCE.glob(place))
     return sorted(path for path in found if "retoma.cli" in path.read_text(encoding="utf-8"))
+
+
+def doctors() -> list[Path]:
+    """The modules whose sentences the doctor says, in the terminal and in the console."""
+    return [*sorted(SOURCE.glob("app/doctor/*.py")), SOURCE / "pipelines/vectors_health.py", SOURCE / "web/checkup.py"]
 
 
 def texts(node: ast.expr | None) -> list[str]:
@@ -175,7 +180,7 @@ def needed(room: str) -> set[str]:
     """Every English text of *room* that a person may read."""
     found = {text for module in modules(room) for text in said_in(module)} | set(commands(room))
     if room == "cli":
-        found |= {str(each) for kind in (JobState, BatchState, AttemptEnding, Layer) for each in kind}
+        found |= {str(each) for kind in (JobState, BatchState, AttemptEnding) for each in kind}
         found |= set(Job.__slots__)
     return {text for text in found if differs(text)}
 
@@ -200,7 +205,11 @@ def sentences(room: str) -> dict[str, str]:
 def known(room: str) -> dict[str, str]:
     """What *room* may say in Portuguese: its own words, and those of the core."""
     core = {english: said for each in CORE for english, said in catalogue(each).items()}
-    return STATES | sentences("web") | sentences("cli") | core | sentences(room) | catalogue(room)
+    return STATES | sentences("web") | sentences("cli") | doctor() | core | sentences(room) | catalogue(room)
+
+
+def doctor() -> dict[str, str]:
+    return tomllib.loads((SOURCE / "web/words/doctor.toml").read_text(encoding="utf-8"))
 
 
 def places(text: str) -> set[str]:
@@ -216,6 +225,17 @@ def test_what_a_command_says_is_said_in_portuguese_too(room: str) -> None:
 
 def _as_toml(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '" = ""'
+
+
+def test_what_the_doctor_says_is_said_in_portuguese_too_and_nothing_else_is_written_down() -> None:
+    said = {text for module in doctors() for text in said_in(module) if differs(text)}
+    said |= {str(each) for each in Layer if differs(str(each))}
+
+    missing = sorted(said - set(doctor()) - set(STATES))
+
+    assert not missing, "write these down in web/words/doctor.toml:\n" + "\n".join(map(_as_toml, missing))
+    assert not sorted(set(doctor()) - said)
+    assert not [each for each, told in doctor().items() if places(each) != places(told)]
 
 
 def test_what_click_says_is_said_in_portuguese_too() -> None:
@@ -323,6 +343,7 @@ def test_an_error_that_a_command_shows_is_told_in_portuguese_too() -> None:
     "said",
     [
         "Callers need an API key.",
+        "Callers need an API key or an account.",
         "To sign in with a browser, once: http://127.0.0.1:8000/login?token=x",
         "Server process 7 ended with -9; another takes its place.",
         "The upgrade to 0012 waits: retoma.jobs is held by pid 7 (psql, idle in transaction for 90 s) (try 2 of 20).",

@@ -55,5 +55,5 @@ def test_the_house_can_be_read_from_its_folders() -> None:
     ]
     layers = next(each["layers"] for each in contracts if each["type"] == "layers")
 
-    assert len(entries) <= 26
+    assert len(entries) <= 27
     assert len(layers) <= 16

@@ -24,8 +24,18 @@ ALLOWED = {
     ("0003_batches.down.sql", "create index jobs_cancelling"): (
         "undoing this revision deletes every batch with its story: nobody does so under work that must go on"
     ),
+    ("0035_reviews.up.sql", "create trigger decisions_"): (
+        "nothing but a trigger keeps rows from the owner of a table; this one is new, and rows are only added to it"
+    ),
     ("0029_who_did_what.up.sql", "create trigger audit_"): (
         "nothing but a trigger keeps rows from the owner of a table; this one is new, and rows are only added to it"
+    ),
+    ("0038_webhooks.up.sql", "create trigger webhook_of_batch"): (
+        "a message is there when the change is, and once, whichever of many statements changes a batch; it runs where "
+        "a state changes or a quarter is passed, and reads one small table"
+    ),
+    ("0039_failed_jobs_are_told.up.sql", "create trigger webhook_of_job"): (
+        "the same, for the statements that let a job fail; its condition is false for every other change of a job"
     ),
 }
 

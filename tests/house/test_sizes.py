@@ -11,6 +11,7 @@ LINES_OF_A_MODULE = 450
 LINES_OF_A_FUNCTION = 60
 LINES_OF_A_BLOCK = 120
 LONG_BLOCKS = {
+    "store/queries/shared.sql: reckon": "what jobs make of their batch and its last step is decided under one lock",
     "store/queries/batches.sql: evidence": "all the facts of a stall come from one snapshot",
     "store/queries/calls.sql: open": (
         "whether a call is answered, under way, in doubt, affordable and recorded is decided under the same locks;"

@@ -39,7 +39,6 @@ def test_a_pdf_may_begin_with_something_else(tmp_path: Path) -> None:
     ("content", "code", "word"),
     [
         (b"", "document_empty", "0 bytes"),
-        (b"{\\rtf1 x}\0", "type_unknown", "RTF"),
         (samples.zipped({"readme.txt": "x"}), "type_unknown", "archive"),
         (b"\x7fELF\x02\0", "type_unknown", "program"),
         (b"\0\x01\x02\x03", "type_unknown", "00 01 02 03"),

@@ -4,9 +4,12 @@ import io
 import os
 import stat
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pikepdf
 import pytest
 
@@ -15,6 +18,8 @@ from retoma.bench.evaluation.accuracy import character_errors
 from retoma.isolate import configure, shutdown
 from retoma.providers.local import LocalExtractor
 from retoma.providers.local.errors import OcrUnavailable
+from retoma.providers.local.readers import engines, ocr
+from retoma.providers.local.trail import Trail
 
 pypdfium2 = pytest.importorskip("pypdfium2")
 pytest.importorskip("rapidocr")
@@ -122,8 +127,37 @@ async def test_only_the_scanned_page_of_a_pdf_is_read_by_ocr(tmp_path: Path) -> 
     assert reading.reader == "pypdfium2+rapidocr"
 
 
-@pytest.mark.usefixtures("tesseract")
-async def test_tesseract_is_asked_first_where_it_knows_our_languages(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("without_tesseract")
+async def test_columns_are_read_one_after_the_other_on_a_page_that_lies_on_its_side_and_askew(tmp_path: Path) -> None:
+    page, expected = columns()
+    askew = page.rotate(92, expand=True, fillcolor=255, resample=Image.Resampling.BICUBIC)
+    buffer = io.BytesIO()
+    askew.save(buffer, "PNG")
+
+    reading = await read(buffer.getvalue(), "png", tmp_path)
+
+    assert character_errors(expected, reading.text) < 0.03
+
+
+def columns() -> tuple[Any, str]:
+    """A page of two columns under a heading, and its text as a person reads it."""
+    left = "A salina fica na margem da lagoa e ali o vento sopra do nordeste quase o ano inteiro sem descanso."
+    right = "O homem que varre o sal conhece a cor da água e sabe pelo cheiro quando o tanque está maduro."
+    heading = "Relatório das salinas do município"
+    parts = [
+        (56, 780, 20, [heading]),
+        (56, 740, 11, samples.wrapped(left, 26)),
+        (300, 740, 11, samples.wrapped(right, 26)),
+    ]
+    stream = b" ".join(samples.set_text(*part) for part in parts)
+    pdf = pypdfium2.PdfDocument(samples.write_pdf([stream]))
+    picture = pdf[0].render(scale=200 / 72, crop=(20, 640, 60, 0)).to_pil().convert("L")
+    pdf.close()
+    return picture, f"{heading} {left} {right}"
+
+
+@pytest.mark.usefixtures("tesseract", "without_rapidocr")
+async def test_tesseract_reads_where_rapidocr_cannot_be_loaded(tmp_path: Path) -> None:
     pages = [Image.open(io.BytesIO(picture(text))) for text in ("um", "dois")]
     buffer = io.BytesIO()
     pages[0].save(buffer, "TIFF", save_all=True, append_images=pages[1:])
@@ -135,10 +169,49 @@ async def test_tesseract_is_asked_first_where_it_knows_our_languages(tmp_path: P
     assert reading.reader == "tesseract"
 
 
+@pytest.mark.usefixtures("tesseract")
+async def test_rapidocr_is_asked_first_and_tesseract_where_it_finds_nothing(tmp_path: Path) -> None:
+    pages = [Image.open(io.BytesIO(picture("O aluguel vence"))), Image.new("L", (320, 200), 255)]
+    buffer = io.BytesIO()
+    pages[0].save(buffer, "TIFF", save_all=True, append_images=pages[1:])
+
+    reading = await read(buffer.getvalue(), "tiff", tmp_path)
+
+    assert [page.text for page in reading.pages] == ["O aluguel vence", "lido por tesseract 320 200"]
+    assert reading.reader == "rapidocr+tesseract"
+
+
+def test_pages_that_rapidocr_would_not_read_in_time_are_read_by_tesseract(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    clock = [0.0]
+
+    def slowly(_: object) -> str:
+        clock[0] += 10
+        return "por rapidocr"
+
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(engines, "rapidocr", lambda: None)
+    monkeypatch.setattr(engines, "has_tesseract", lambda: True)
+    monkeypatch.setattr(engines, "ask_rapidocr", slowly)
+    monkeypatch.setattr(engines, "ask_tesseract", lambda *_: "por tesseract")
+    monkeypatch.setattr("retoma.providers.local.trail.note", lambda _: None)
+    blank = np.full((9, 9, 3), 255, dtype=np.uint8)
+    both = ocr._Engines(tmp_path / "a.pdf", Trail(seconds=60))
+
+    read_by = [page.text for page in both.read([(number, blank) for number in range(1, 11)], 10)]
+
+    assert read_by[:2] == ["por rapidocr"] * 2
+    assert read_by[-5:] == ["por tesseract"] * 5
+    assert read_by == sorted(read_by), "it does not go back"
+
+
 @pytest.mark.usefixtures("without_tesseract", "without_rapidocr")
 async def test_where_nobody_can_read_pictures_that_is_said(tmp_path: Path) -> None:
     for content, kind in ((picture(TEXT), "png"), (scanned_pdf(TEXT), "pdf")):
-        with pytest.raises(OcrUnavailable, match="libGL") as missing:
+        with pytest.raises(
+            OcrUnavailable, match=r"^scan\.(png|pdf) is a picture of text, and rapidocr .*libGL"
+        ) as missing:
             await read(content, kind, tmp_path)
         assert missing.value.code == "ocr_unavailable"
 

@@ -3,6 +3,10 @@
 import datetime as dt
 import io
 import os
+import shutil
+import subprocess
+import tracemalloc
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,7 +23,10 @@ from retoma.errors import ConfigurationError
 from retoma.isolate import configure, shutdown
 from retoma.providers import Extraction, Extractor
 from retoma.providers.local import LocalExtractor
-from retoma.providers.local.errors import DocumentEncrypted, TypeMismatch
+from retoma.providers.local.archives import Archive
+from retoma.providers.local.errors import DocumentEncrypted, MarkupRefused, TextTooLong, TypeMismatch
+from retoma.providers.local.readers import xlsx
+from retoma.providers.local.trail import Trail
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -119,6 +126,37 @@ async def test_what_was_filled_into_a_form_is_read(tmp_path: Path) -> None:
     assert reading.text == "Requerimento\npessoa.nome: Ana Conceição\nurgente: Sim"
 
 
+async def test_the_words_that_pdftotext_finds_are_found(tmp_path: Path) -> None:
+    program = shutil.which("pdftotext")
+    if program is None:
+        pytest.skip("no pdftotext (tools/system-packages poppler-utils, as root)")
+    content = samples.pdf(labelled.book("pt"))
+    (tmp_path / "book.pdf").write_bytes(content)
+    told = subprocess.run([program, tmp_path / "book.pdf", "-"], capture_output=True, text=True, check=True).stdout
+
+    reading = await read(content, "pdf", tmp_path)
+
+    assert words_right(told, reading.text) >= 0.99
+
+
+async def test_notes_on_a_page_and_several_choices_of_a_list_are_read(tmp_path: Path) -> None:
+    noted = io.BytesIO()
+    with pikepdf.open(io.BytesIO(samples.pdf("Parecer"))) as pdf:
+        place = {"Type": pikepdf.Name.Annot, "Rect": [0, 0, 9, 9]}
+        typed = pdf.make_indirect(pikepdf.Dictionary(**place, Subtype=pikepdf.Name.FreeText, Contents="De acordo. Ana"))
+        link = pdf.make_indirect(pikepdf.Dictionary(**place, Subtype=pikepdf.Name.Link, Contents="endereço"))
+        chosen = pdf.make_indirect(
+            pikepdf.Dictionary(**place, Subtype=pikepdf.Name.Widget, FT=pikepdf.Name.Ch, T="cores", V=["azul", "verde"])
+        )
+        pdf.pages[0].Annots = pikepdf.Array([typed, link, chosen])
+        pdf.Root.AcroForm = pikepdf.Dictionary(Fields=[chosen])
+        pdf.save(noted)
+
+    reading = await read(noted.getvalue(), "pdf", tmp_path)
+
+    assert reading.text == "Parecer\ncores: azul, verde\nDe acordo. Ana"
+
+
 async def test_nothing_that_a_database_cannot_keep_is_in_the_text(tmp_path: Path) -> None:
     reading = await read(b"a\tb\r\nc\x1bd", "txt", tmp_path)
 
@@ -184,6 +222,46 @@ async def test_each_sheet_is_a_page_and_a_table(tmp_path: Path) -> None:
     assert reading.pages[0].text == "Despesas\n\nData | Valor\n2026-01-21 | 12"
     assert reading.tables[0].rows == [["Data", "Valor"], ["2026-01-21", "12"]]
     assert len(reading.pages) == 2
+
+
+def workbook(path: Path, *, sheets: int, rows: int) -> Path:
+    book = openpyxl.Workbook(write_only=True)
+    for number in range(sheets):
+        sheet = book.create_sheet(f"Folha {number}")
+        for row in range(rows):
+            sheet.append([row, f"Fornecedor {row}", "São Paulo"])
+    book.save(path)
+    return path
+
+
+def test_the_sheets_of_a_workbook_are_counted_together_and_while_they_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[object] = []
+    monkeypatch.setattr("retoma.providers.local.trail.note", seen.append)
+    monkeypatch.setattr("retoma.providers.local.limits.TABLE_CELLS", 100)
+    file = workbook(tmp_path / "contas.xlsx", sheets=5, rows=20)
+
+    with pytest.raises(TextTooLong, match=r"contas\.xlsx has more than 100 cells"):
+        xlsx.read(file, Trail())
+
+    assert seen[-1] == ["openpyxl", 2], "the third sheet was never opened"
+
+
+def test_no_part_of_an_archive_is_whole_in_memory_while_it_is_checked(tmp_path: Path) -> None:
+    file = tmp_path / "grande.xlsx"
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as made:
+        made.writestr("xl/sharedStrings.xml", os.urandom(4_000_000).hex())
+        made.writestr("xl/late.xml", b"x" * 65_530 + b"<!DOCTYPE x>")
+
+    with Archive(file) as archive:
+        tracemalloc.start()
+        with pytest.raises(MarkupRefused, match=r"late\.xml"):
+            archive.check_markup()
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+
+    assert peak < 2_000_000
 
 
 async def test_slides_come_in_the_order_of_the_show(tmp_path: Path) -> None:

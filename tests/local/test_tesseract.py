@@ -23,9 +23,10 @@ from retoma.bench.evaluation.accuracy import character_errors
 from retoma.isolate import configure, shutdown
 from retoma.providers.local import LocalExtractor
 
-from .test_ocr import TEXT, Image, picture, scanned_pdf
+from .test_ocr import TEXT, Image, picture, scanned_pdf, without_rapidocr
 
 pytestmark = [pytest.mark.skipif(sys.platform != "linux", reason="only Linux has walls"), pytest.mark.timeout(300)]
+pytestmark.append(pytest.mark.usefixtures(without_rapidocr.__name__))
 
 LANGUAGES = {"por", "eng"}
 STAND_IN = """#!{python}

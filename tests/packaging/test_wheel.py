@@ -158,23 +158,6 @@ def test_the_roles_get_the_rights_on_its_tables_that_it_says(retoma: Retoma) -> 
     assert re.search(r'grant select on "stamps"\."letters" to "\w+_web"', said)
 
 
-@pytest.mark.crash
-def test_the_demo_runs_from_the_wheel(environment: Path, tmp_path: Path) -> None:
-    env = {name: value for name, value in _env("", tmp_path).items() if name != "DATABASE_URL"}
-
-    ran = subprocess.run(
-        [environment / "bin/retoma", "demo", "--documents", "60", "--json"],
-        cwd=tmp_path,
-        env=env,
-        capture_output=True,
-        text=True,
-        timeout=400,
-        check=False,
-    )
-
-    assert ran.returncode == 0, ran.stdout + ran.stderr
-
-
 def _read(url: str, language: str) -> str:
     request = urllib.request.Request(
         url, headers={"Accept": "text/html, application/json", "Accept-Language": language}

@@ -112,8 +112,12 @@ async def test_a_fault_is_told_for_what_it_is(
     services.tell(Fault(**{**_fields(expected.fault), "path": case.route}))
     provider = case.make(services.url)
 
-    with pytest.raises(ProviderError) as caught:
-        await case.ask(provider, expected.timeout)
+    # On a busy machine a short time can pass before the request is sent. Then nothing was asked, and more is given.
+    for timeout in (expected.timeout, expected.timeout * 8, expected.timeout * 32):
+        with pytest.raises(ProviderError) as caught:
+            await case.ask(provider, timeout)
+        if asked := [each for each in services.heard() if case.route in each["path"]]:
+            break
 
     error = caught.value
     await provider.aclose()
@@ -124,7 +128,6 @@ async def test_a_fault_is_told_for_what_it_is(
     assert error.next
     assert error.__context__ is None
     assert_no_secret(error, every_log.text)
-    asked = [each for each in services.heard() if case.route in each["path"]]
     assert len(asked) == 1, "nobody but the engine tries again"
     if isinstance(error, AnswerUnreadable):
         assert error.raw is not None

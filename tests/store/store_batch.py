@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import psycopg
 from store_hand import PIPELINE, QUEUE, Hand, checkpoint
 
-from retoma import Retry, Run, pipeline
+from retoma import BatchEnd, Retry, Run, pipeline
 from retoma.commands import batch_actions, maintenance, verification
 from retoma.commands import batches as batch_commands
 from retoma.commands import operations as operation_commands
@@ -35,6 +36,11 @@ update retoma.batches
        last_progress_at = last_progress_at - ago, paced_at = paced_at - ago
   from span
 """
+
+
+@pipeline("finish", queue=QUEUE, retry=Retry(attempts=3))
+async def finish(batch: BatchEnd, _run: Run) -> int:
+    return batch.total
 
 
 @pipeline(PIPELINE, queue=QUEUE, retry=Retry(attempts=3), stall_seconds=STALL)
@@ -71,6 +77,24 @@ class BatchHand(Hand):
         """A sealed batch; the keys of its jobs are k0, k1, …"""
         command = batch_commands.create(read, range(jobs), key, name, BatchOptions(**options))
         return self.do(command).id
+
+    def finished_batch(self, jobs: int = 3, *, at: float = 1.0, **options: Any) -> tuple[int, int]:
+        """A sealed batch with a last step, and the job of that."""
+        last = replace(read, finish=finish, finish_at=at)
+        batch = self.do(batch_commands.create(last, range(jobs), key, "letters", BatchOptions(**options)))
+        assert batch.finish is not None
+        assert batch.finish.job_id is not None
+        return batch.id, batch.finish.job_id
+
+    def finishing(self, id: int) -> tuple[str, bool, int, str, bool]:
+        """Where its last step stands: (finishing, owed, run, the state of its job, whether its lane is open)."""
+        (row,) = self.sql(
+            "select batch.finishing, batch.finish_owed, batch.finish_run, job.state, lane.closed_at is null"
+            "  from retoma.batches as batch join retoma.jobs as job on job.id = batch.finish_job_id"
+            "  join retoma.lanes as lane on lane.id = batch.finish_lane_id where batch.id = %(id)s",
+            id=id,
+        )
+        return tuple(row)  # type: ignore[return-value]
 
     def open(self, *, expires: float = 3600.0, **options: Any) -> int:
         return self.do(batch_commands.open(read, "letters", BatchOptions(**options), expires=expires)).id

@@ -23,7 +23,10 @@ T = TypeVar("T")
 TABLES = (
     "slots", "lanes", "queues", "jobs", "attempts", "checkpoints", "signals", "workers", "schedules", "events",
     "batches", "operations", "usage", "submissions", "calls", "prices", "limits", "permits", "api_keys", "replies",
-    "sessions",
+    "sessions", "views", "schedule_runs", "reviews", "decisions",
+    "users", "tries", "sign_ins", "webhook_endpoints", "webhook_deliveries",
+    "webhook_attempts",
+    "alerts",
 )  # fmt: skip
 EMPTY = "; ".join(f"delete from retoma.{table}" for table in TABLES)
 EMPTY += "; set session_replication_role = replica; delete from retoma.audit; reset session_replication_role"

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil
 
-from retoma.store.jobs import ALONE_FROM, MOST_CRASHES
+from retoma.store.jobs import ALONE_FROM, BESIDE, MOST_BESIDE, MOST_CRASHES, Blame
 
 Time = tuple[float, int]
 
@@ -31,6 +31,8 @@ class Job:
     reason: str | None = None
     attempt: int = 0
     crashes: int = 0
+    alone: bool = False
+    beside: int = 0
     fence: int = 0
     signals: int = 0
     worker: int | None = None
@@ -86,6 +88,10 @@ class Step:
     value: str
     generation: int = 0
     aside: bool = False
+
+
+def must_run_alone(job: Job) -> bool:
+    return job.alone or job.crashes >= ALONE_FROM
 
 
 def in_line(job: Job) -> tuple[int, Time, int]:
@@ -164,7 +170,7 @@ class Reference:
         ready = []
         for lane in lanes:
             line = self._line(lane)
-            fit = [job for job in line if (job.crashes >= ALONE_FROM) == suspects]
+            fit = [job for job in line if must_run_alone(job) == suspects]
             for turn, job in enumerate(fit[: min(share, self._room(lane))]):
                 ready.append((job.priority, turn, lane <= after, lane, job.id))
         picked = [id for *_, id in sorted(ready)][:limit]
@@ -176,7 +182,7 @@ class Reference:
 
     def _alone_next(self, lane: int) -> bool:
         """Those that must run alone are looked for only where one of them is next."""
-        return [job.crashes >= ALONE_FROM for job in self._line(lane)[:1]] == [True]
+        return [must_run_alone(job) for job in self._line(lane)[:1]] == [True]
 
     def _room(self, lane: int) -> int:
         at_once = self.at_once[lane]
@@ -237,16 +243,20 @@ class Reference:
 
     # — those who are gone —
 
-    def bury(self, worker: int, blamed: dict[int, tuple[str, float, bool]]) -> list[tuple[object, ...]]:
+    def bury(self, worker: int, blamed: dict[int, Blame]) -> list[tuple[object, ...]]:
         self.moment += 1
         buried = self.workers[worker]
         buried.stopped = True
         buried.lease_until = min(buried.lease_until, self.now)
-        return [self._bury(job, *blamed.get(job.id, ("released", 0.0, True))) for job in self.held_by(worker)]
+        return [self._bury(job, blamed.get(job.id, Blame(job.id, "released"))) for job in self.held_by(worker)]
 
-    def _bury(self, job: Job, ending: str, delay: float, again: bool) -> tuple[object, ...]:
+    def _bury(self, job: Job, blame: Blame) -> tuple[object, ...]:
+        ending, delay, again = str(blame.ending), blame.delay, blame.again
         self._write(job, ending)
-        job.crashes += ending == "crashed"
+        job.beside += blame.reason == BESIDE
+        job.alone = job.alone or blame.alone or (blame.reason == BESIDE and job.beside >= MOST_BESIDE)
+        if ending == "crashed":
+            job.crashes = self._earlier_crashes(job) + 1
         over = ending == "crashed" and job.crashes >= MOST_CRASHES
         if ending == "cancelled" or job.stop_asked:
             state = "cancelled"
@@ -256,12 +266,17 @@ class Reference:
             state = "queued"
         job.reason = "quarantine" if state == "failed" and over else None if ending == "released" else ending
         job.attempt -= ending == "released"
-        if ending != "released":
+        if ending != "released" or blame.seconds is not None:
             job.expires_at = None
         if state == "queued" and delay > 0:
             job.run_at = self.later(delay)
         job.let_go(state, self.now)
         return job.id, job.state, job.reason, job.attempt, job.crashes, ending
+
+    def _earlier_crashes(self, job: Job) -> int:
+        """None that count, when the attempt that died came further than those before it."""
+        further = any((each.id, each.fence) == (job.id, job.fence) for each in self.steps)
+        return 0 if further else job.crashes
 
     def recover(self, limit: int) -> list[tuple[object, ...]]:
         self.moment += 1
@@ -286,7 +301,7 @@ class Reference:
 
     def _recover(self, job: Job) -> tuple[object, ...]:
         self._write(job, "lost")
-        job.crashes += 1
+        job.crashes = self._earlier_crashes(job) + 1
         over = job.crashes >= MOST_CRASHES
         ends = over or job.attempt >= job.max_attempts
         state = "cancelled" if job.stop_asked else "failed" if ends else "queued"
@@ -348,7 +363,7 @@ class Reference:
     def _again(self, job: Job, reason: str | None, attempts: int) -> None:
         job.state, job.reason, job.run_at, job.expires_at = "queued", reason, self.now, None
         job.max_attempts = job.attempt + attempts
-        job.crashes, job.stop_asked, job.finished_at = 0, False, None
+        job.crashes, job.alone, job.stop_asked, job.finished_at = 0, False, False, None
 
     def signal(self, id: int, name: str) -> list[tuple[int, str]]:
         self.moment += 1

@@ -90,6 +90,19 @@ class TestTally:
 
         assert (tally.ended, tally.saved, tally.left) == (1, 2, 2)
 
+    def test_maintenance_jobs_do_not_count(self, db: Hand) -> None:
+        worker = db.hello()
+        db.enqueue(2)
+        one, _ = db.claim(worker, 2)
+        db.save(worker, one, "a")
+        db.end(worker, completed(one))
+        db.sql("update retoma.jobs set queue = 'retoma'")
+        own = db.one_job()
+
+        [tally] = db.ask(ageing.tally())
+
+        assert (tally.ended, tally.saved, tally.left) == (0, 0, 1), own
+
 
 class TestStatements:
     def test_what_other_sessions_run_is_listed_until_it_ends(self, db: Hand, room: str) -> None:

@@ -48,7 +48,7 @@ MOVES = frozenset({
     ("running", "cancelled"),
     ("stalled", "running"), ("stalled", "completed"), ("stalled", "paused"), ("stalled", "failed"),
     ("stalled", "cancelled"),
-    ("paused", "running"), ("paused", "queued"), ("paused", "completed"), ("paused", "cancelled"),
+    ("paused", "running"), ("paused", "queued"), ("paused", "completed"), ("paused", "cancelled"), ("paused", "failed"),
     ("completed", "running"), ("failed", "running"), ("failed", "completed"), ("cancelled", "running"),
 })  # fmt: skip
 

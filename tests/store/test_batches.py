@@ -37,7 +37,7 @@ MOVES = {
     ("running", "cancelled"),
     ("stalled", "running"), ("stalled", "completed"), ("stalled", "paused"), ("stalled", "failed"),
     ("stalled", "cancelled"),
-    ("paused", "running"), ("paused", "queued"), ("paused", "completed"), ("paused", "cancelled"),
+    ("paused", "running"), ("paused", "queued"), ("paused", "completed"), ("paused", "cancelled"), ("paused", "failed"),
     ("completed", "running"), ("failed", "running"), ("failed", "completed"), ("cancelled", "running"),
 }  # fmt: skip
 
@@ -345,6 +345,146 @@ class TestFilling:
 
         with pytest.raises(ConfigurationError, match="of pipeline 'read'"):
             db.do(batch_commands.fill(db.open(), other, [1], key))
+
+
+class TestSample:
+    def test_each_kind_and_each_size_has_its_share_and_the_choice_is_the_same_each_time(self, db: BatchHand) -> None:
+        id, shapes = db.open(), [(kind, size) for kind in ("a", "b") for size in (1, 50, 500, 5000)] * 5
+        filled = db.fill(id, *range(len(shapes)))
+        for receipt, (kind, size) in zip(filled, shapes, strict=True):
+            document = json.dumps({"kind": kind, "text": "x" * size})
+            db.sql("update retoma.jobs set input = %(input)s::json where id = %(id)s", input=document, id=receipt.id)
+
+        chosen = db.ask(batches.sample(id, jobs=8))
+
+        rows = db.sql(
+            "select input->>'kind', length(input->>'text') from retoma.jobs where id = any (%(ids)s)", ids=chosen
+        )
+        assert sorted(map(tuple, rows)) == [(kind, size) for kind in ("a", "b") for size in (1, 50, 500, 5000)]
+        assert db.ask(batches.sample(id, jobs=8)) == chosen
+
+    def test_as_many_are_chosen_as_are_asked_for(self, db: BatchHand) -> None:
+        id = db.open()
+        db.fill(id, *range(37))
+
+        for many in (1, 20, 36, 37):
+            assert len(db.ask(batches.sample(id, jobs=many))) == many
+
+
+class TestBeginPilot:
+    def test_the_jobs_of_the_pilot_are_taken_and_no_other(self, db: BatchHand) -> None:
+        worker, id = db.hello(), db.open()
+        db.fill(id, *range(10))
+        chosen = db.ask(batches.sample(id, jobs=3))
+
+        batch = db.do(batch_commands.seal(id, expected=None, pilot=3))
+
+        assert batch.held_at is not None
+        assert sorted(claim.id for claim in db.take(worker, id, 10)) == sorted(chosen)
+        assert db.claim(worker) == []
+        assert db.breaches() == []
+
+    def test_it_has_the_limit_of_the_batch(self, db: BatchHand) -> None:
+        worker, id = db.hello(), db.open(at_once=2)
+        db.fill(id, *range(10))
+        db.do(batch_commands.seal(id, expected=None, pilot=5))
+
+        assert len(db.take(worker, id, 10)) == 2
+
+    def test_a_pilot_of_all_jobs_holds_nothing(self, db: BatchHand) -> None:
+        id = db.open()
+        db.fill(id, 1, 2)
+
+        assert db.do(batch_commands.seal(id, expected=None, pilot=2)).held_at is None
+
+    @pytest.mark.parametrize("state", ["paused", "cancelled"])
+    def test_the_lane_of_the_pilot_closes_with_the_batch(self, db: BatchHand, state: str) -> None:
+        worker, id = db.hello(), piloted(db)
+        (db.pause if state == "paused" else db.cancel)(id)
+
+        assert db.claim(worker) == []
+        assert db.breaches() == []
+
+    def test_what_goes_on_after_a_pause_is_the_pilot_alone(self, db: BatchHand) -> None:
+        worker, id = db.hello(), piloted(db)
+        db.pause(id)
+        db.do(batch_actions.resume(id, epoch=None, max_resumes=None, by="ana"))
+
+        assert len(db.take(worker, id, 10)) == 3
+        assert db.breaches() == []
+
+    def test_what_was_cancelled_and_is_retried_is_still_held(self, db: BatchHand) -> None:
+        worker, id = db.hello(), piloted(db)
+        db.cancel(id)
+        db.do(batch_actions.retry_failed(id, fingerprint=None, cancelled=True, attempts=None))
+
+        assert len(db.take(worker, id, 20)) == 3
+        assert db.breaches() == []
+
+
+def piloted(db: BatchHand) -> int:
+    """A batch of ten jobs, three of which are its pilot."""
+    id = db.open()
+    db.fill(id, *range(10))
+    db.do(batch_commands.seal(id, expected=None, pilot=3))
+    return id
+
+
+class TestRelease:
+    def test_the_rest_is_taken_after_it_and_it_is_told_once(self, db: BatchHand) -> None:
+        worker, id = db.hello(), piloted(db)
+        db.finish(worker, *["completed"] * 3)
+        assert (db.is_(id), db.claim(worker)) == ("running", [])
+
+        first, again = (db.do(batch_actions.release(id, by=name)) for name in ("ana", "rui"))
+
+        assert (first.held_at, again.epoch) == (None, first.epoch)
+        assert db.told(id).count("released") == 1
+        db.finish(worker, *["completed"] * 7)
+        assert db.is_(id) == "completed"
+        assert db.breaches() == []
+
+    def test_a_paused_batch_is_released_and_rests_until_it_is_resumed(self, db: BatchHand) -> None:
+        worker, id = db.hello(), piloted(db)
+        db.pause(id)
+        db.do(batch_actions.release(id, by="ana"))
+        assert db.claim(worker) == []
+
+        db.do(batch_actions.resume(id, epoch=None, max_resumes=None, by="ana"))
+
+        assert len(db.take(worker, id, 10)) == 10
+        assert db.breaches() == []
+
+    def test_of_an_ended_batch_nothing_is_released(self, db: BatchHand) -> None:
+        id = piloted(db)
+        db.cancel(id)
+
+        assert code_of(lambda: db.do(batch_actions.release(id, by="ana"))) == "already_finished"
+        assert db.ask(batches.release(id, by="ana")) == []
+
+    def test_its_lanes_go_when_it_is_pruned(self, db: BatchHand) -> None:
+        worker, id = db.hello(), piloted(db)
+        db.finish(worker, *["completed"] * 3)
+        db.do(batch_actions.release(id, by="ana"))
+        db.finish(worker, *["completed"] * 7)
+        db.sql("update retoma.batches set finished_at = now() - interval '2 years'")
+        db.do(pruning.whole("batches", 1.0))
+
+        assert db.sql("select id from retoma.lanes where name like %(name)s", name=f"batch:{id}%") == []
+
+
+class TestPilot:
+    def test_each_job_of_the_pilot_tells_its_time_and_its_state(self, db: BatchHand) -> None:
+        worker, id = db.hello(), piloted(db)
+        db.finish(worker, "completed")
+
+        rows = db.ask(batches.pilot(id))
+
+        assert sorted(each.state for each in rows) == ["completed", "queued", "queued"]
+        assert [each.cost for each in rows] == [0, 0, 0]
+
+    def test_a_batch_without_one_has_no_rows(self, db: BatchHand) -> None:
+        assert db.ask(batches.pilot(db.batch(2))) == []
 
 
 class TestSeal:
@@ -794,6 +934,46 @@ class TestSettle:
         assert db.ask(batches.settle(done)) == [(done, "completed")]
         assert db.ask(batches.settle(open_)) == [(open_, "queued")]
         assert (db.told(done)[-1], db.breaches()) == ("completed", [])
+
+
+class TestOwing:
+    def test_only_a_batch_whose_last_step_must_follow_needs_a_hand(self, db: BatchHand) -> None:
+        worker, (id, job) = db.hello(), db.finished_batch(2)
+        before = db.ask(batches.owing())
+        db.finish(worker, "failed", "failed")
+
+        assert (before, db.ask(batches.owing([id + 1]))) == ([], [])
+        assert db.ask(batches.owing()) == [(id, job, "ended", True)]
+
+
+class TestDismiss:
+    def test_a_job_that_waits_ends_and_one_that_runs_does_not(self, db: BatchHand) -> None:
+        worker, (id, job), (other, runs) = db.hello(), db.finished_batch(1), db.finished_batch(1)
+        db.finish(worker, "failed", "completed")
+        db.claim(worker, pipelines=("finish",))
+
+        assert (db.ask(batches.dismiss(id, job)), db.ask(batches.dismiss(other, runs))) == ([job], [])
+        assert db.finishing(id)[3] == "cancelled"
+
+
+class TestResults:
+    def test_they_come_in_order_in_pieces_and_without_the_last_step(self, db: BatchHand) -> None:
+        worker, (id, job) = db.hello(), db.finished_batch(4)
+        claims = db.take(worker, id, 4)
+        for claim, word in zip(claims, ("completed", "failed", "review", "completed"), strict=True):
+            db.save(worker, claim, "read", '{"pages": 2}')
+            db.save(worker, claim, "other")
+            db.end(worker, ending(claim, word))
+        (last,) = db.claim(worker, pipelines=("finish",))
+        db.end(worker, ending(last, "completed"))
+
+        one, two = db.ask(batches.results(id, states=["completed", "review"], after=0, limit=2, steps=["read"]))
+        rest = db.ask(batches.results(id, states=["completed", "review"], after=two.job_id, limit=2))
+
+        assert last.id == job
+        assert [one.job_id, two.job_id, *(each.job_id for each in rest)] == [claims[place].id for place in (0, 2, 3)]
+        assert (one.key, one.state, one.output, one.saved) == ("k0", "completed", '"done"', '{ "read" : {"pages": 2} }')
+        assert (two.state, rest[0].saved) == ("review", None)
 
 
 class TestRetryFailed:
@@ -1317,6 +1497,7 @@ class TestPage:
         assert (page(limit=2), page(before=two)) == ([three, two], [one])
         assert page(states=["completed", "failed"]) == [one]
         assert (page(labels='{"team": "a"}'), page(labels='{"team": "a", "x": "1"}')) == ([three, one], [one])
+        assert (page(text="IR"), page(text="s"), page(text="x")) == ([three, one], [two, one], [])
         assert (page(name="second"), page(pipeline=PIPELINE), page(pipeline="other")) == ([two], [three, two, one], [])
 
     def test_a_state_or_a_size_that_cannot_be_is_refused(self, db: BatchHand) -> None:
@@ -1401,6 +1582,21 @@ class TestSteps:
         assert (read.median_seconds, read.slow_seconds) == (3.0, pytest.approx(3 + 0.9 * 6))
         assert (chapter.step, chapter.done, chapter.jobs, chapter.here) == ("chapter/*", 2, 1, 1)
         assert (chapter.median_seconds, chapter.slow_seconds) == (5.0, pytest.approx(5.9))
+
+    def test_the_wait_before_a_step_is_since_the_step_before_it(self, db: BatchHand) -> None:
+        worker, id = db.hello(lease=1e6), db.batch(1)
+        db.age(2000)
+        [claim] = db.take(worker, id)
+        db.save(worker, claim, "read")
+        db.age(1000)
+        db.save(worker, claim, "ask")
+        db.sql("update retoma.checkpoints set seconds = 4")
+
+        read, ask = db.ask(batches.steps(id))
+
+        assert read.wait_seconds is not None
+        assert ask.wait_seconds is not None
+        assert 996 <= ask.wait_seconds < 1996 <= read.wait_seconds
 
 
 class TestDurations:

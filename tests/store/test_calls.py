@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator
-from datetime import date
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -644,6 +644,48 @@ class TestSpend:
         [found] = db.ask(calls.spend("model"))
 
         assert (found.answered, found.useful, found.again, found.lost) == (0, 0, 0, Decimal("0.50"))
+
+
+def labelled(db: BatchHand) -> None:
+    """Let every call be of a batch with two labels."""
+    db.sql(
+        "insert into retoma.batches (name, pipeline, queue, lane_id, labels, max_resumes, stall_seconds) "
+        """values ('b', 'read', 'letters', 0, '{"client": "ana", "court": "sp"}', 3, 60)"""
+    )
+    db.sql("update retoma.calls set batch_id = (select max(id) from retoma.batches)")
+
+
+class TestSpendByLabel:
+    def test_what_was_paid_counts_under_every_label_of_its_batch(self, db: BatchHand) -> None:
+        claim, worker = held(db)
+        answered(db, opened(db, intent(claim, worker)).opened or 0)
+        labelled(db)
+
+        found = {each.name: each.useful for each in db.ask(calls.spend_by_label())}
+
+        assert found == {"client=ana": Decimal("0.30"), "court=sp": Decimal("0.30")}
+        assert db.ask(calls.spend_by_label(until=datetime(2000, 1, 1, tzinfo=UTC))) == []
+
+    def test_a_page_goes_on_after_the_last_row_that_was_seen(self, db: BatchHand) -> None:
+        claim, worker = held(db)
+        answered(db, opened(db, intent(claim, worker)).opened or 0)
+        labelled(db)
+
+        [first] = db.ask(calls.spend_by_label(limit=1))
+        rest = db.ask(calls.spend_by_label(after=(first.paid, first.name)))
+
+        assert [first.name, *(each.name for each in rest)] == ["court=sp", "client=ana"]
+
+
+class TestBudgets:
+    def test_only_batches_with_a_budget_are_told_with_what_is_spent(self, db: BatchHand) -> None:
+        labelled(db)
+        assert db.ask(calls.budgets()) == []
+        db.sql("update retoma.batches set budget = 5, spent = 2")
+
+        [found] = db.ask(calls.budgets())
+
+        assert (found.budget, found.spent) == (Decimal(5), Decimal(2))
 
 
 class TestAbandon:

@@ -322,3 +322,15 @@ class TestHistory:
             ("a", 1, "1", "corrupt"), ("a", 2, "2", None), ("b", 1, "3", None)
         ]  # fmt: skip
         assert [each.seconds for each in history] == pytest.approx([0.1] * 3)
+
+
+class TestAgain:
+    def test_the_steps_from_one_on_in_the_order_they_were_saved(self, db: Hand) -> None:
+        worker = db.hello()
+        claim = db.claimed(worker)
+        for step in ("read", "ask", "write"):
+            db.save(worker, claim, step)
+
+        assert [each.step for each in db.ask(checkpoints.again(claim.id, step="ask"))] == ["ask", "write"]
+        assert [each.step for each in db.ask(checkpoints.again(claim.id, step=None))] == ["read", "ask", "write"]
+        assert db.ask(checkpoints.again(claim.id, step="nobody")) == []

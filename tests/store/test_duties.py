@@ -20,7 +20,9 @@ class TestLook:
         assert look(db, "look_after", "mend").rounds == ["look_after", "mend"]
         assert look(other, "look_after", "mend", by="bruno").rounds == []
         assert db.sql("select name, taken_by from retoma.duties order by name") == [
-            ("look_after", "ana"), ("mend", "ana"), ("rest_lanes", None), ("sweep", "ana"),
+            ("judge_alerts", None), ("look_after", "ana"), ("mend", "ana"), ("rest_lanes", None),
+            ("send_alerts", None), ("sweep", "ana"),
+            ("webhooks", None),
         ]  # fmt: skip
 
     def test_a_round_that_somebody_is_just_taking_is_not_waited_for(self, db: Hand, hand: Hands) -> None:
@@ -119,3 +121,14 @@ class TestLeave:
         assert look(other, "mend", by="bruno").rounds == []
         assert db.ask(duties.leave("mend", taken_by="ana")) == ["mend"]
         assert look(other, "mend", by="bruno").rounds == ["mend"]
+
+
+class TestAll:
+    def test_every_duty_says_when_it_was_done_and_by_whom(self, db: Hand) -> None:
+        look(db, "mend")
+
+        found = {each.name: each for each in db.ask(duties.all())}
+
+        assert found["mend"].taken_by == "ana"
+        assert found["mend"].last_at is not None
+        assert found["rest_lanes"].last_at is None

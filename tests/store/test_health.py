@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from store_hand import QUEUE, Hand, failed
 
+from retoma.postgres.migrate import HEAD
 from retoma.store import health, queues
 
 
@@ -91,3 +92,20 @@ class TestOverstays:
         assert list(found) == ["jobs", "batches", "calls", "replies", "workers"]
         assert 3000 <= found.pop("jobs") < 3600
         assert set(found.values()) == {0.0}
+
+
+class TestSizes:
+    def test_the_largest_tables_come_first(self, db: Hand) -> None:
+        found = db.ask(health.sizes(["retoma"], limit=3))
+
+        assert len(found) == 3
+        assert [each.bytes for each in found] == sorted((each.bytes for each in found), reverse=True)
+        assert all(each.name.startswith("retoma.") for each in found)
+
+
+class TestRevision:
+    def test_the_tables_are_at_the_newest_revision(self, db: Hand) -> None:
+        [found] = db.ask(health.revision())
+
+        assert found.revision == HEAD
+        assert found.bytes > 1_000_000

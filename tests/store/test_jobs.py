@@ -28,7 +28,7 @@ from store_hand import (
 
 from retoma.model.job import Claim, Ended, JobState, Receipt
 from retoma.store import checkpoints, jobs, queues, workers
-from retoma.store.jobs import MOST_CRASHES, MOST_OUTAGES, Blame
+from retoma.store.jobs import BESIDE, MOST_BESIDE, MOST_CRASHES, MOST_OUTAGES, Blame
 from retoma.store.query import Query
 from retoma.store.turns import Turns
 
@@ -848,6 +848,52 @@ class TestBury:
         assert not db.claim(db.hello())
         assert not db.claim(db.hello(), suspects=True)
 
+    def test_a_crash_after_a_new_checkpoint_counts_as_the_first(self, db: Hand) -> None:
+        id = db.one_job(max_attempts=10)
+        crashes = []
+        for crash, saves in enumerate([False, True, True, False, False]):
+            worker = db.hello()
+            [claim] = db.claim(worker, suspects=crashes[-1:] == [2])
+            if saves:
+                db.save(worker, claim, f"page/{crash}")
+            [after] = db.ask(jobs.bury(worker, [Blame(id, "crashed")], reason="signal 9", error="killed", signal=9))
+            crashes.append(after.crashes)
+
+        assert crashes == [1, 1, 1, 2, 3]
+        assert (after.state, after.reason) == ("failed", "quarantine")
+
+    def test_a_job_that_was_seen_to_do_it_runs_alone_and_its_neighbour_pays_nothing(self, db: Hand) -> None:
+        worker = db.hello()
+        db.enqueue(2, max_attempts=1)
+        culprit, neighbour = db.claim(worker)
+        db.sql("update retoma.jobs set max_attempts = 5 where id = %(id)s returning id", id=culprit.id)
+        blamed = [
+            Blame(culprit.id, "crashed", "bite", 0.0, 1.0, alone=True, error="it was running"),
+            Blame(neighbour.id, "released", "nap", 0.0, 2.0, reason=BESIDE, error="it was beside"),
+        ]
+
+        db.ask(jobs.bury(worker, blamed, reason="signal 9", error="killed", signal=9, peak_megabytes=80.0))
+
+        assert (db.job(culprit.id).crashes, db.job(neighbour.id).crashes) == (1, 0)
+        assert (db.job(culprit.id).error, db.job(neighbour.id).error) == ("it was running", None)
+        [ended] = db.attempts(culprit.id)
+        assert (ended.ending, ended.reason, ended.error, ended.signal) == ("crashed", "signal 9", "it was running", 9)
+        [ended] = db.attempts(neighbour.id)
+        assert (ended.ending, ended.reason, ended.error, ended.step) == ("released", BESIDE, "it was beside", "nap")
+        assert [each.id for each in db.claim(db.hello())] == [neighbour.id]
+        assert [each.id for each in db.claim(db.hello(), suspects=True)] == [culprit.id]
+
+    def test_a_job_that_was_beside_very_many_deaths_runs_alone_without_blame(self, db: Hand) -> None:
+        id = db.one_job(max_attempts=1)
+        for _ in range(MOST_BESIDE):
+            worker = db.hello()
+            assert db.claim(worker), "until then it runs with others"
+            beside = Blame(id, "released", "nap", 0.0, 2.0, reason=BESIDE, error="it was beside")
+            db.ask(jobs.bury(worker, [beside], reason="signal 9", error="killed", signal=9))
+
+        assert not db.claim(db.hello())
+        assert [(each.id, each.attempt, each.crashes) for each in db.claim(db.hello(), suspects=True)] == [(id, 1, 0)]
+
     def test_a_crash_in_the_last_attempt_is_failure(self, db: Hand) -> None:
         worker = db.hello()
         claim = db.claimed(worker, max_attempts=1)
@@ -997,6 +1043,21 @@ class TestRecover:
             [after] = db.recover()
 
         assert (after.id, after.state, after.reason, after.crashes) == (id, "failed", "quarantine", 3)
+
+    def test_a_worker_lost_after_a_new_checkpoint_counts_as_the_first(self, db: Hand) -> None:
+        db.one_job(max_attempts=10)
+        crashes = []
+        for lost, saves in enumerate([False, True, True, False, False]):
+            worker = db.hello()
+            [claim] = db.claim(worker, suspects=crashes[-1:] == [2])
+            if saves:
+                db.save(worker, claim, f"page/{lost}")
+            db.silence(worker)
+            [after] = db.recover()
+            crashes.append(after.crashes)
+
+        assert crashes == [1, 1, 1, 2, 3]
+        assert (after.state, after.reason) == ("failed", "quarantine")
 
     def test_a_job_that_was_asked_to_stop_is_not_revived(self, db: Hand) -> None:
         worker = db.hello()
@@ -1547,6 +1608,31 @@ class TestRestart:
         assert len(db.ask(checkpoints.of(two.id))) == 1
 
 
+class TestRestartFromAStep:
+    """Only what follows from the step is done again."""
+
+    def test_what_was_saved_before_the_step_stays(self, db: Hand) -> None:
+        worker = db.hello()
+        claim = db.claimed(worker)
+        for step in ("read", "ask", "write"):
+            db.save(worker, claim, step)
+        db.end(worker, completed(claim))
+
+        assert db.ask(jobs.restart(claim.id, step="ask")) == [(claim.id, "queued")]
+
+        kept = [each.step for each in db.ask(checkpoints.of(claim.id))]
+        assert (kept, len(db.ask(checkpoints.history(claim.id, values=False, after=None, limit=None)))) == (["read"], 3)
+
+    def test_a_step_that_was_never_saved_restarts_nothing(self, db: Hand) -> None:
+        worker = db.hello()
+        claim = db.claimed(worker)
+        db.save(worker, claim, "read")
+        db.end(worker, completed(claim))
+
+        assert db.ask(jobs.restart(claim.id, step="nobody")) == []
+        assert (db.state(claim.id), len(db.ask(checkpoints.of(claim.id)))) == ("completed", 1)
+
+
 class TestSignal:
     def test_a_waiting_job_wakes_and_hears(self, db: Hand) -> None:
         worker = db.hello()
@@ -1669,3 +1755,27 @@ class TestPrune:
         assert sorted(db.ask(jobs.prune(100.0, limit=2))) == [claims[0].id, claims[1].id]
         assert len(db.attempts(claims[2].id)) == 1
         assert len(db.ask(checkpoints.of(claims[2].id))) == 1
+
+
+class TestMove:
+    def test_waiting_jobs_of_no_lane_go_to_another_queue(self, db: Hand) -> None:
+        worker = db.hello()
+        running = db.claimed(worker)
+        db.lanes("slow")
+        waiting, laned = db.one_job(), db.one_job(lane="slow")
+
+        moved = db.ask(jobs.move([running.id, waiting, laned], "fast"))
+
+        assert moved == [(waiting, "queued")]
+        assert [db.job(each).queue for each in (running.id, waiting, laned)] == [QUEUE, "fast", QUEUE]
+
+
+class TestPrioritise:
+    def test_a_waiting_job_comes_before_the_others_and_a_running_one_is_left_alone(self, db: Hand) -> None:
+        worker = db.hello()
+        running = db.claimed(worker)
+        _, last = db.enqueue(2)
+
+        changed = db.ask(jobs.prioritise([running.id, last], -5))
+
+        assert (changed, [each.id for each in db.claim(worker, 1)]) == ([(last, "queued")], [last])

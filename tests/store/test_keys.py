@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from store_hand import Hand
 
-from retoma.store import keys
+from retoma.store import keys, users
 from retoma.store.keys import Key
 
 
@@ -86,3 +86,11 @@ class TestTally:
         [tally] = db.ask(keys.tally())
 
         assert (tally.existing, tally.usable) == (1, 0)
+
+    def test_accounts_count_too_also_when_they_were_removed(self, db: Hand) -> None:
+        db.ask(users.add("u1", "ana", "admin", "hash"))
+        db.ask(users.add("u2", "rui", "admin", "hash"))
+        db.ask(users.remove("u2"))
+        [tally] = db.ask(keys.tally())
+
+        assert (tally.existing, tally.usable, tally.people) == (2, 1, 1)

@@ -386,3 +386,56 @@ class TestAll:
         found = {each.name: each for each in db.ask(limits.all())}
         assert (found[NAME].requests, found[NAME].under_way) == (60, 2)
         assert found["other"].cooled_until is not None
+
+
+class TestStand:
+    def test_what_was_used_in_the_last_minute_and_who_waits_is_told(self, db: Hand) -> None:
+        put(db, requests=60, tokens=1000, at_once=4)
+        for minutes in (0, 5):
+            db.sql(
+                "insert into retoma.calls (key, provider, model, request, input_tokens, output_tokens, asked_at) "
+                "values ('k', 'openai', 'gpt', '1', 30, 4, now() - make_interval(mins => %(minutes)s))",
+                minutes=minutes,
+            )
+        id = db.one_job()
+        db.sql("update retoma.jobs set reason = 'limited: openai/gpt' where id = %(id)s", id=id)
+
+        [found] = db.ask(limits.stand())
+
+        assert (found.requests_used, found.tokens_used, found.waiting, found.breaker) == (1, 34, 1, "closed")
+
+    def test_a_breaker_is_open_and_then_trying(self, db: Hand) -> None:
+        put(db)
+        db.sql("update retoma.limits set opened_until = now() + interval '10 s'")
+        [before] = db.ask(limits.stand())
+        age(db, 11)
+        [after] = db.ask(limits.stand())
+
+        assert (before.breaker, after.breaker) == ("open", "trying")
+
+
+class TestRemove:
+    def test_a_limit_that_was_removed_holds_nobody_back(self, db: Hand) -> None:
+        put(db, requests=1)
+        db.ask(limits.cool(NAME, seconds=60, reason="429"))
+
+        assert db.ask(limits.remove(NAME)) == [NAME]
+        assert db.ask(limits.stand()) == []
+        assert db.ask(limits.take(NAME, worker_id=1, requests=1, least_tokens=1, places=1, busy=0)) == []
+        assert db.ask(limits.remove(NAME)) == []
+
+
+class TestClose:
+    def test_the_breaker_closes_the_pause_ends_and_what_is_allowed_stays(self, db: Hand) -> None:
+        put(db, requests=7)
+        db.ask(limits.cool(NAME, seconds=60, reason="429"))
+        db.sql("update retoma.limits set opened_until = now() + interval '1 hour', failures = 9")
+
+        assert db.ask(limits.close(NAME)) == [NAME]
+        [found] = db.ask(limits.stand())
+        assert (found.breaker, found.cooled_until, found.failures, found.reason, found.requests) == (
+            "closed", None, 0, None, 7,
+        )  # fmt: skip
+
+    def test_a_limit_that_is_not_there_is_no_row(self, db: Hand) -> None:
+        assert db.ask(limits.close("nothing")) == []

@@ -8,8 +8,9 @@ import pytest
 from store_hand import QUEUE, Hand, order_of
 
 from retoma.model.job import Ended
+from retoma.model.operation import JobFilter
 from retoma.model.validation import LARGEST_ID
-from retoma.store import jobs, looking
+from retoma.store import failures, jobs, looking
 from retoma.store.looking import Filter, Span, Walked, WalkedKind
 
 
@@ -157,3 +158,46 @@ class TestWalkKey:
         assert walked(db, key="a", pipeline="other").ids == [ids[3], ids[1]]
         assert walked(db, key="a", batch_id=3).ids == [ids[2]]
         assert walked(db, key="c") == ([], None)
+
+
+class TestWalkFailed:
+    def test_those_that_fit_newest_first_and_where_it_stopped(self, db: Hand) -> None:
+        worker = db.hello(lease=1e7)
+        ids = []
+        for error in ("OSError: a", "ValueError: b", "OSError: a"):
+            claim = db.claimed(worker)
+            db.end(worker, Ended(claim, "failed", error=error))
+            ids.append(claim.id)
+        db.one_job()
+        (told,) = [each.fingerprint for each in db.ask(failures.groups(hours=1)) if each.jobs == 2]
+
+        whole = db.ask(looking.walk_failed(JobFilter(fingerprint=told), Span(before=LARGEST_ID, limit=9)))[0]
+        first = db.ask(looking.walk_failed(JobFilter(), Span(before=LARGEST_ID, limit=2)))[0]
+        rest = db.ask(looking.walk_failed(JobFilter(), Span(before=first.stopped or 0, limit=2)))[0]
+
+        assert (whole.ids, whole.stopped) == ([ids[2], ids[0]], None)
+        assert (first.ids, first.stopped, rest.ids, rest.stopped) == (ids[:0:-1], ids[1], ids[:1], None)
+
+
+class TestHits:
+    def test_an_id_may_be_a_job_and_a_correlation_id_many(self, db: Hand) -> None:
+        one, two = db.one_job(correlation_id="order-7"), db.one_job(correlation_id="order-7")
+
+        by_id = db.ask(looking.hits("x", one, pipeline=None, limit=5))
+        by_correlation = db.ask(looking.hits("order-7", None, pipeline=None, limit=5))
+
+        assert [(each.kind, each.id, each.by) for each in by_id] == [("job", one, "id")]
+        assert [(each.id, each.by) for each in by_correlation] == [(two, "correlation"), (one, "correlation")]
+        assert db.ask(looking.hits("order-7", one, pipeline="other", limit=5)) == []
+
+
+class TestKeyed:
+    def test_a_key_or_the_file_at_its_end(self, db: Hand) -> None:
+        ids = [
+            db.ask(jobs.enqueue_one(order_of(), "1", key, notify=False))[0].id
+            for key in ("inbox/a.pdf", "a.pdf", "ba.pdf")
+        ]
+
+        found = db.ask(looking.keyed("a.pdf", pipeline=None, limit=5, before=LARGEST_ID))
+
+        assert [each.id for each in found] == [ids[1], ids[0]]

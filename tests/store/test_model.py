@@ -30,14 +30,24 @@ from store_twin import Twin, distinct, ending
 
 from retoma.model.job import Claim, Ended
 from retoma.store import checkpoints, jobs, queues, workers
-from retoma.store.jobs import Blame
+from retoma.store.jobs import BESIDE, MOST_BESIDE, Blame
 
 EXAMPLES = int(os.environ.get("MODEL_EXAMPLES", "300"))
 STEPS = 60
 
 WORDS = ("completed", "skipped", "review", "cancelled", "failed", "failed", "postponed", "waiting", "released")
-BLAMES = (None, "crashed", "crashed", "timeout", "cancelled")
+BLAMES = (None, "crashed", "crashed", "alone", "beside", "timeout", "cancelled")
 STEP_NAMES = ("chapter/1", "total")
+
+
+def _blame(id: int, word: str, delay: float, again: bool) -> Blame:
+    """What a supervisor says of a job: how it ended, and whether the job did it or was beside it."""
+    if word == "beside":
+        return Blame(id, "released", "total", delay, 1.0, reason=BESIDE, error="why")
+    if word == "alone":
+        return Blame(id, "crashed", "total", delay, 1.0, again=again, alone=True)
+    return Blame(id, word, "total", delay, again=again)
+
 
 # A story picks by number among those who are there; mostly one that is alive, held or waiting, at times any other.
 PICK = st.integers(0, 11)
@@ -248,8 +258,7 @@ class Story(RuleBasedStateMachine):
         worker = self._held(pick, usual=True).worker
         held = self.twin.reference.held_by(worker)
         words = zip(held, blames, strict=False)
-        blamed = [Blame(job.id, word, "total", delay, again=again) for job, word in words if word]
-        self._tell().bury(worker, blamed)
+        self._tell().bury(worker, [_blame(job.id, word, delay, again) for job, word in words if word])
 
     @precondition(holding)
     @rule(pick=PICK, seconds=st.sampled_from((0.0, 300.0)))
@@ -259,7 +268,7 @@ class Story(RuleBasedStateMachine):
             self._tell().tick(seconds)
             self.twin.recover()
         else:
-            self._tell().bury(held.worker, [Blame(held.claim.id, "crashed")])
+            self._tell().bury(held.worker, [Blame(held.claim.id, "crashed", alone=True)])
         self.twin.hello()
 
     # — short lives, so that there is always something that has begun, waits or has ended —
@@ -436,6 +445,34 @@ def a_job_takes_its_executors_down(twin: Twin) -> None:
     twin.claim(twin.hello(), suspects=True)
 
 
+def a_job_that_is_seen_to_do_it_runs_alone_at_once(twin: Twin) -> None:
+    culprit, neighbour = twin.enqueue(2, max_attempts=3, expires=5000.0)
+    for crash in range(3):
+        worker = twin.hello()
+        twin.claim(worker)
+        twin.claim(worker, suspects=crash > 0)
+        twin.bury(worker, [Blame(culprit, "crashed", alone=True), _blame(neighbour, "beside", 0.0, True)])
+        if crash == 1:
+            worker = twin.hello()
+            twin.claim(worker, suspects=True)
+            twin.bury(worker)
+            twin.claim(twin.hello(), suspects=True)
+            twin.tick(300)
+            twin.recover()
+    twin.retry(culprit)
+    twin.claim(twin.hello())
+
+
+def a_job_is_beside_many_deaths(twin: Twin) -> None:
+    [id] = twin.enqueue(max_attempts=1)
+    for _ in range(MOST_BESIDE):
+        worker = twin.hello()
+        twin.claim(worker)
+        twin.bury(worker, [_blame(id, "beside", 0.0, True)])
+    twin.claim(twin.hello())
+    twin.claim(twin.hello(), suspects=True)
+
+
 def workers_are_lost_with_a_job(twin: Twin) -> None:
     twin.enqueue(max_attempts=9)
     twin.enqueue(max_attempts=1)
@@ -443,6 +480,21 @@ def workers_are_lost_with_a_job(twin: Twin) -> None:
         twin.claim(twin.hello(), suspects=lost > 1)
         twin.tick(300)
         twin.recover()
+    twin.claim(twin.hello())
+
+
+def a_job_comes_further_before_each_crash(twin: Twin) -> None:
+    twin.enqueue(max_attempts=9)
+    for crash in range(4):
+        worker = twin.hello()
+        [claim] = twin.claim(worker)
+        if crash:
+            twin.save(worker, checkpoint(claim, f"page/{crash}"))
+        if crash % 2:
+            twin.bury(worker, [Blame(claim.id, "crashed")])
+        else:
+            twin.tick(300)
+            twin.recover()
     twin.claim(twin.hello())
 
 
@@ -571,6 +623,9 @@ SCENES: tuple[Callable[[Twin], None], ...] = (
     a_recovered_job_keeps_its_place,
     a_job_takes_its_executors_down,
     workers_are_lost_with_a_job,
+    a_job_comes_further_before_each_crash,
+    a_job_that_is_seen_to_do_it_runs_alone_at_once,
+    a_job_is_beside_many_deaths,
     attempts_are_used_up,
     somebody_stops_what_runs_and_what_waits,
     what_has_ended_stays_ended,
@@ -653,12 +708,12 @@ MUTANTS = (
         "claim takes everybody",
         jobs.SQL,
         "claim",
-        "and (job.crashes >= 2) = %(suspects)s::boolean",
+        "and (job.alone or job.crashes >= 2) = %(suspects)s::boolean",
         "",
     ),
     Mutant("recover blames what was only fetched", jobs.SQL, "recover", "<= silent.at_once", "> 0"),
     Mutant("recover blames nobody", jobs.SQL, "recover", "<= silent.at_once", "< 0"),
-    Mutant("recover counts no crash", jobs.SQL, "recover", "job.crashes + 1", "job.crashes"),
+    Mutant("recover counts no crash", jobs.SQL, "recover", "earlier.crashes + 1", "job.crashes"),
     Mutant(
         "recover sends to the end of the line",
         jobs.SQL,
@@ -688,8 +743,29 @@ MUTANTS = (
         "coalesce(blamed.ending, 'released')",
         "coalesce(blamed.ending, 'crashed')",
     ),
+    Mutant(
+        "bury forgets how far it came",
+        jobs.SQL,
+        "bury",
+        "then 0 else job.crashes end",
+        "then job.crashes else job.crashes end",
+    ),
+    Mutant(
+        "recover forgets how far it came",
+        jobs.SQL,
+        "recover",
+        "then 0 else job.crashes end",
+        "then job.crashes else job.crashes end",
+    ),
+    Mutant("bury lets no culprit run alone", jobs.SQL, "bury", "or coalesce(blamed.alone, false)", ""),
+    Mutant("bury never tires of neighbours", jobs.SQL, "bury", "+ 1 >= %(most_beside)s::integer", "< 0"),
+    Mutant("bury lets every neighbour run alone", jobs.SQL, "bury", "+ 1 >= %(most_beside)s::integer", ">= 0"),
+    Mutant("bury lets what had begun expire", jobs.SQL, "bury", "and held.seconds is null", ""),
+    Mutant("bury forgets who runs alone", jobs.SQL, "bury", "job.alone or coalesce", "coalesce"),
+    Mutant("claim knows crashes only", jobs.SQL, "claim", "(job.alone or job.crashes >= 2)", "(job.crashes >= 2)"),
+    Mutant("retry leaves it alone", jobs.SQL, "retry", "alone = false,", ""),
     Mutant("bury counts no crash", jobs.SQL, "bury", "(blamed.ending = 'crashed')::integer", "0"),
-    Mutant("bury never quarantines", jobs.SQL, "bury", "job.crashes + 1 >= %(most_crashes)s::integer", "false"),
+    Mutant("bury never quarantines", jobs.SQL, "bury", "earlier.crashes + 1 >= %(most_crashes)s::integer", "false"),
     Mutant("bury revives what was asked to stop", jobs.SQL, "bury", "or job.cancel_requested_at is not null", ""),
     Mutant(
         "bury leaves the worker alive", jobs.SQL, "bury", "set stopped_at = coalesce(worker.stopped_at, now()),", "set"

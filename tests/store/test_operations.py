@@ -9,11 +9,13 @@ import pytest
 from store_batch import BatchHand, ending, hands
 from store_hand import completed
 
-from retoma.commands import maintenance
+from retoma.commands import bulk, maintenance
 from retoma.commands import operations as operation_commands
-from retoma.errors import BatchConflict
+from retoma.errors import BatchConflict, ConfigurationError, Conflict
 from retoma.model.batch import Operation
-from retoma.store import jobs, operations
+from retoma.model.operation import JobFilter
+from retoma.store import failures, jobs, operations
+from retoma.store.operations import Part
 
 Hands = Callable[..., BatchHand]
 JOBS = 7
@@ -28,6 +30,7 @@ def hand(room: str) -> Iterator[Hands]:
 def _few_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(operation_commands, "SMALL", 3)
     monkeypatch.setattr(operation_commands, "_AT_A_TIME", 2)
+    monkeypatch.setattr(bulk, "_AT_A_TIME", 2)
 
 
 def now(db: BatchHand, id: int) -> Operation:
@@ -256,3 +259,196 @@ class TestOf:
 
         assert [each.kind for each in db.ask(operations.of(id))] == ["cancel", "retry"]
         assert [each.kind for each in db.ask(operations.of(id, limit=1))] == ["cancel"]
+
+
+# — over all batches, by a filter —
+
+
+def begun(db: BatchHand, action: str = "retry", which: JobFilter = JobFilter(), **how: object) -> int:
+    return db.do(bulk.begin(action, which, how, by="ana"))
+
+
+def through(db: BatchHand, id: int, pieces: int = 100) -> Operation:
+    """So many pieces of the operation, or all of it."""
+    for _ in range(pieces):
+        if db.ask(operations.one(id))[0].finished:
+            break
+        db.do(operation_commands.piece(id))
+    return db.ask(operations.one(id))[0]
+
+
+class TestBeginByFilter:
+    def test_the_failed_jobs_of_every_batch_are_tried_again_once(self, db: BatchHand) -> None:
+        one, two = failed(db, 3), failed(db, 4)
+
+        over = through(db, begun(db))
+
+        assert (over.done, over.passed, over.wanted, over.error) == (7, 0, 7, None)
+        assert (over.asked_by, over.batch_id, over.share) == ("ana", None, 1.0)
+        assert db.states_of(one) + db.states_of(two) == ["queued"] * 7
+        assert (db.is_(one), db.is_(two), db.breaches()) == ("running", "running", [])
+
+    def test_what_fails_again_meanwhile_is_not_tried_for_ever(self, db: BatchHand) -> None:
+        batch, id, worker = failed(db), 0, db.hello(lease=1e7)
+        id = begun(db)
+        for _ in range(20):
+            db.do(operation_commands.piece(id))
+            db.end(worker, *(ending(each, "failed") for each in db.claim(worker, 10)))
+
+        assert (through(db, id).done, db.counts(batch)) == (JOBS, (JOBS, 0, JOBS))
+
+    def test_what_is_made_later_is_left_alone(self, db: BatchHand) -> None:
+        db.enqueue(3)
+        id = begun(db, "cancel")
+        later = db.one_job()
+
+        assert (through(db, id).done, db.state(later)) == (3, "queued")
+
+    def test_a_filter_finds_what_it_says_and_no_other(self, db: BatchHand) -> None:
+        batch, other = failed(db, 3), failed(db, 3)
+        first = db.jobs_of(batch)[0]
+        db.sql("update retoma.jobs set error = 'Timeout after 5 s' where id = %(id)s", id=first)
+        (told,) = [each.fingerprint for each in db.ask(failures.groups(hours=1)) if each.sample == [first]]
+
+        counts = [
+            db.do(bulk.dry_run("retry", which, {})).jobs
+            for which in (
+                JobFilter(batch_id=batch), JobFilter(fingerprint=told), JobFilter(pipeline="other"),
+                JobFilter(pipeline="read"), JobFilter(queue="other"), JobFilter(key_prefix="nobody"),
+                JobFilter(ids=(first, 10**12)), JobFilter(states=("cancelled",)),
+            )
+        ]  # fmt: skip
+
+        assert counts == [3, 1, 0, 6, 0, 0, 1, 0]
+        assert through(db, begun(db, "retry", JobFilter(fingerprint=told))).done == 1
+        assert db.states_of(other) == ["failed"] * 3
+
+    @pytest.mark.parametrize(
+        ("action", "which", "how"),
+        [
+            ("explode", JobFilter(), {}),
+            ("retry", JobFilter(states=("completed",)), {}),
+            ("move", JobFilter(), {}),
+            ("retry", JobFilter(), {"queue": "fast"}),
+            ("cancel", JobFilter(), {"attempts": 2}),
+            ("priority", JobFilter(), {"priority": 100_000}),
+            ("retry", JobFilter(ids=tuple(range(1, 1002))), {}),
+        ],
+    )
+    def test_what_cannot_be_done_is_refused(
+        self, db: BatchHand, action: str, which: JobFilter, how: dict[str, object]
+    ) -> None:
+        with pytest.raises(ConfigurationError):
+            db.do(bulk.begin(action, which, how, by=None))
+        assert db.ask(operations.page()) == []
+
+
+class TestCount:
+    def test_a_dry_run_says_how_many_and_why_not_and_changes_nothing(self, db: BatchHand) -> None:
+        batch = db.batch(2)
+        db.lanes("slow")
+        alone, laned = db.one_job(), db.one_job(lane="slow")
+        there = db.one_job(queue="fast")
+
+        found = db.do(bulk.dry_run("move", JobFilter(), {"queue": "fast"}))
+
+        assert (found.jobs, found.skipped) == (1, {"in_batch": 2, "in_lane": 1, "already": 1})
+        assert ([each.id for each in found.sample], found.batches, found.exact) == ([alone], 0, True)
+        assert [db.job(each).queue for each in (alone, laned, there)] == ["letters", "letters", "fast"]
+        assert db.states_of(batch) == ["queued"] * 2
+
+    def test_a_count_is_bounded_and_says_so(self, db: BatchHand, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(bulk, "_VISITED", 2)
+        monkeypatch.setattr(bulk, "_LOOKS", 2)
+        db.enqueue(10)
+
+        found = db.do(bulk.dry_run("cancel", JobFilter(), {}))
+
+        assert (found.jobs, found.exact) == (4, False)
+
+
+class TestPick:
+    def test_a_job_in_other_hands_is_visited_again_until_it_is_free(self, hand: Hands) -> None:
+        one, two = hand(), hand()
+        ids = one.enqueue(5)
+        two.begin()
+        two.sql("select id from retoma.jobs where id = %(id)s for update", id=ids[1])
+        id = begun(one, "cancel")
+
+        assert (through(one, id, 20).done, one.ask(operations.one(id))[0].finished) == (4, False)
+        two.commit()
+
+        assert (through(one, id).done, {one.state(each) for each in ids}) == (5, {"cancelled"})
+
+    def test_a_batch_under_another_operation_is_passed_over(self, db: BatchHand) -> None:
+        batch = failed(db)
+        db.retry_failed(batch)
+        carry(db, batch, 1)
+        over = through(db, begun(db))
+
+        assert (over.done, over.skipped) == (0, {"busy": JOBS - 2})
+        assert (carry(db, batch).done, db.breaches()) == (JOBS, [])
+
+    def test_running_jobs_are_asked_to_stop_once(self, db: BatchHand) -> None:
+        worker = db.hello(lease=1e7)
+        db.enqueue(3)
+        db.claim(worker, 1)
+
+        assert through(db, begun(db, "cancel")).done == 3
+        assert through(db, begun(db, "cancel")).skipped == {"already": 1}
+
+    def test_named_jobs_that_changed_are_counted_as_such(self, db: BatchHand) -> None:
+        ids = tuple(db.enqueue(2))
+
+        over = through(db, begun(db, "retry", JobFilter(ids=ids)))
+
+        assert (over.done, over.skipped) == (0, {"state": 2})
+
+    def test_it_looks_along_an_index_and_not_at_every_job(self, db: BatchHand) -> None:
+        db.enqueue(5)
+        part = Part(kind="retry", filter=JobFilter(states=("failed",)), asked={}, limit=2, look=2)
+
+        assert db.ask(operations.pick(part))[0].stopped is None, "no job has failed, so none is visited"
+
+
+class TestPage:
+    def test_newest_first_and_those_under_way(self, db: BatchHand) -> None:
+        db.enqueue(3)
+        one = begun(db, "priority", priority=5)
+        through(db, one)
+        two = begun(db, "cancel")
+
+        assert [each.id for each in db.ask(operations.page())] == [two, one]
+        assert [each.id for each in db.ask(operations.page(before=two))] == [one]
+        assert [each.id for each in db.ask(operations.page(under_way=True))] == [two]
+
+    def test_one_that_is_cancelled_does_no_more_and_what_it_did_stays(self, db: BatchHand) -> None:
+        ids = db.enqueue(5)
+        id = begun(db, "cancel")
+        through(db, id, 1)
+        now = db.do(operation_commands.cancel(id))
+
+        assert (now.error, through(db, id).done, [db.state(each) for each in ids].count("queued")) == (
+            "cancelled", 2, 3
+        )  # fmt: skip
+        with pytest.raises(Conflict):
+            db.do(operation_commands.cancel(id))
+
+    def test_that_of_a_batch_is_not_cancelled_by_itself(self, db: BatchHand) -> None:
+        batch = db.batch(JOBS)
+        db.cancel(batch)
+
+        with pytest.raises(Conflict, match="belongs to batch"):
+            db.do(operation_commands.cancel(now(db, batch).id))
+
+
+class TestPrune:
+    def test_old_ones_go_and_those_under_way_stay(self, db: BatchHand) -> None:
+        db.enqueue(3)
+        old = begun(db, "priority", priority=5)
+        through(db, old)
+        db.sql("update retoma.operations set finished_at = now() - interval '2 days'")
+        open_one = begun(db, "cancel")
+
+        assert db.ask(operations.prune(86_400.0)) == [old]
+        assert [each.id for each in db.ask(operations.page())] == [open_one]

@@ -258,3 +258,31 @@ class TestAll:
         assert [each.name for each in every] == ["a", "b"]
         assert (every[0].cron, every[0].zone, every[0].last_run_at) == ("0 4 * * *", "UTC", None)
         assert every[0].now.tzinfo is not None
+
+
+class TestRuns:
+    def test_what_the_clock_and_a_person_queued_is_told_with_its_state(self, db: Hand) -> None:
+        db.ask(put())
+        [fired] = db.ask(schedules.fire("nightly", PAST, FUTURE))
+        [asked] = db.ask(schedules.run_now("nightly"))
+
+        found = db.ask(schedules.runs())
+
+        assert [(each.job_id, each.by_hand, each.state) for each in found] == [
+            (asked, True, "queued"), (fired, False, "queued"),
+        ]  # fmt: skip
+
+    def test_the_newest_twenty_are_kept_and_a_removed_schedule_leaves_none(self, db: Hand) -> None:
+        db.ask(put())
+        ids = [db.ask(schedules.run_now("nightly"))[0] for _ in range(23)]
+
+        assert [each.job_id for each in db.ask(schedules.runs(each=100))] == ids[:-21:-1]
+        db.ask(schedules.remove("nightly"))
+        assert db.sql("select * from retoma.schedule_runs") == []
+
+    def test_a_job_that_was_pruned_has_no_state(self, db: Hand) -> None:
+        db.ask(put())
+        db.ask(schedules.run_now("nightly"))
+        db.sql("delete from retoma.jobs")
+
+        assert [each.state for each in db.ask(schedules.runs())] == [None]

@@ -14,7 +14,7 @@ HOUR = 3600.0
 
 def new(id: str = "s1", *, key: str | None = "k1", link: bytes | None = None, made: float | None = None) -> NewSession:
     opened_by = "token" if key is None else "key"
-    return NewSession(id, b"hash", opened_by, key, None, link, made, "192.0.2.1", HOUR)
+    return NewSession(id, b"hash", opened_by, key, None, None, link, made, "192.0.2.1", HOUR)
 
 
 def opened(db: Hand, id: str = "s1") -> None:

@@ -4,11 +4,28 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 from store_hand import Hand
 
-from retoma.store import batches, keys, queues, sessions, standing
+from retoma.model.alert import Finding
+from retoma.model.operation import JobFilter
+from retoma.model.review import Doubt
+from retoma.store import (
+    alerts,
+    batches,
+    keys,
+    operations,
+    queues,
+    reviews,
+    sessions,
+    standing,
+    users,
+    views,
+    webhooks,
+    workers,
+)
 from retoma.store.batches import NewBatch
 from retoma.store.query import Query
 from retoma.store.sessions import NewSession
@@ -89,6 +106,74 @@ class TestKey:
 
 class TestSession:
     def test_what_it_was_opened_with_and_never_its_hash(self, db: Hand) -> None:
-        db.ask(sessions.open(NewSession("s1", b"SECRET", "token", None, b"SECRET", None, None, None, 60.0)))
+        db.ask(sessions.open(NewSession("s1", b"SECRET", "token", None, None, b"SECRET", None, None, None, 60.0)))
 
         assert stands(db, standing.session, "s1")["opened_by"] == "token"
+
+
+class TestOperation:
+    def test_what_it_does_to_which_jobs_and_how_far_it_is(self, db: Hand) -> None:
+        which = JobFilter(states=("failed",), pipeline="read")
+        [id] = db.ask(operations.begin_by_filter("retry", which, "{}", asked_by="ana", wanted=3, exact=True))
+
+        found = stands(db, standing.operation, id)
+
+        assert (found["kind"], found["filter"]["pipeline"], found["wanted"], found["done"]) == ("retry", "read", 3, 0)
+
+
+class TestView:
+    def test_its_name_and_whether_it_is_shared(self, db: Hand) -> None:
+        [view] = db.ask(views.keep("late", page="errors", query="q=SECRET", owner="ana", shared=True))
+
+        found = stands(db, standing.view, view.id)
+
+        assert (found["name"], found["page"], found["shared"]) == ("late", "errors", True)
+
+
+class TestWorker:
+    def test_how_many_run_under_its_label_and_were_asked_to_end(self, db: Hand) -> None:
+        db.hello("ana")
+        db.ask(workers.drain("ana"))
+
+        assert stands(db, standing.worker, "ana") == {"executors": 1, "asked_to_end": 1}
+
+
+class TestReview:
+    def test_its_state_and_not_its_proposal(self, db: Hand) -> None:
+        doubt = Doubt(item="7", pipeline="letters", since=datetime.now(UTC), proposal='"SECRET"', title="SECRET")
+        [id] = db.ask(reviews.file("letters", [doubt]))
+
+        found = stands(db, standing.review, id)
+
+        assert (found["state"], found["pipeline"], found["item"]) == ("open", "letters", "7")
+
+
+class TestUser:
+    def test_what_somebody_is_and_never_their_hash(self, db: Hand) -> None:
+        db.ask(users.add("u1", "ana", "admin", "SECRET"))
+
+        assert stands(db, standing.user, "u1")["role"] == "admin"
+
+
+class TestWebhook:
+    def test_where_it_goes_and_never_its_secret(self, db: Hand) -> None:
+        db.ask(webhooks.add("e1", "https://x/?t=SECRET", description="", kinds=["job.failed"], secret="SECRET"))
+
+        assert stands(db, standing.webhook, "e1")["url"] == "https://x/"
+
+
+class TestDelivery:
+    def test_how_it_stands_and_not_its_body(self, db: Hand) -> None:
+        db.ask(webhooks.add("e1", "https://x", description="", kinds=["job.failed"], secret="SECRET"))
+        [id] = db.ask(webhooks.test("e1"))
+
+        assert stands(db, standing.delivery, id)["state"] == "pending"
+
+
+class TestAlert:
+    def test_what_it_is_about_and_who_looks_after_it(self, db: Hand) -> None:
+        (opened,) = db.ask(alerts.note([Finding("queue_late", "mail", "warning", {})], quiet=60))
+        db.ask(alerts.acknowledge(opened.id, by="ana"))
+
+        stood = stands(db, standing.alert, str(opened.id))
+        assert (stood["rule"], stood["subject"], stood["acknowledged_by"]) == ("queue_late", "mail", "ana")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from store_hand import LEASE, Hand, completed
 
 from retoma.model import compat
 from retoma.store import jobs, workers
 from retoma.store.workers import Pulse
+from retoma.system.process_identity import ProcessIdentity
 
 
 class TestHello:
@@ -221,3 +224,76 @@ class TestPrune:
         assert db.ask(workers.prune(100.0)) == []
         assert [each.id for each in db.recover()] == [claim.id]
         assert db.ask(workers.prune(100.0)) == [worker]
+
+
+class TestDrain:
+    def test_all_that_run_under_a_label_are_asked_once(self, db: Hand) -> None:
+        one, two, other = db.hello("ana"), db.hello("ana"), db.hello("bia")
+
+        assert sorted(db.ask(workers.drain("ana", by="eva"))) == [one, two]
+        first = db.value("select min(drain_requested_at) from retoma.workers")
+        db.ask(workers.drain("ana", by="somebody else"))
+
+        asked = "select distinct drain_requested_at, drain_requested_by from retoma.workers where label = 'ana'"
+        assert db.sql(asked) == [(first, "eva")]
+        assert db.ask(workers.asked_to_drain([one, two, other])) == [one, two]
+
+    def test_one_that_stopped_is_not_asked(self, db: Hand) -> None:
+        db.hello("ana")
+        db.sql("update retoma.workers set stopped_at = now()")
+
+        assert db.ask(workers.drain("ana")) == []
+
+
+class TestAskedToDrain:
+    def test_a_worker_that_starts_later_under_the_same_label_is_not_concerned(self, db: Hand) -> None:
+        old = db.hello("ana")
+        db.ask(workers.drain("ana"))
+
+        new = db.hello("ana")
+
+        assert db.ask(workers.asked_to_drain([old, new])) == [old]
+
+    def test_an_executor_that_the_same_supervisor_starts_again_is_asked_too(self, db: Hand) -> None:
+        where = ProcessIdentity("machine", 7, 70)
+        hello(db, where)
+        db.ask(workers.drain("ana"))
+
+        again, elsewhere = hello(db, where), hello(db, ProcessIdentity("machine", 7, 71))
+
+        assert db.ask(workers.asked_to_drain([again, elsewhere])) == [again]
+
+
+def hello(db: Hand, where: ProcessIdentity) -> int:
+    said = workers.hello(
+        label="ana", host="h", pid=1, version="0", queues=["q"], pipelines=["p"], at_once=1, lease=60.0, where=where
+    )
+    return db.ask(said)[0]
+
+
+class TestHolding:
+    def test_each_job_in_hand_has_the_step_of_the_last_heartbeat(self, db: Hand) -> None:
+        worker = db.hello()
+        one, two = db.claimed(worker), db.claimed(worker)
+        told = [{"job": one.id, "fence": one.fence, "step": "ler"}, {"job": two.id, "fence": 99, "step": "x"}]
+        doing = json.dumps(told)
+        db.ask(workers.heartbeat([workers.Pulse(worker, memory=12.5, doing=doing)]))
+
+        found = db.ask(workers.holding([worker]))
+
+        assert [(each.id, each.step) for each in found] == [(one.id, "ler"), (two.id, None)]
+        assert [each.memory_megabytes for each in db.ask(workers.all())] == [12.5]
+
+    def test_what_others_hold_is_not_told(self, db: Hand) -> None:
+        db.claimed(db.hello())
+
+        assert db.ask(workers.holding([db.hello()])) == []
+
+
+class TestLosses:
+    def test_those_who_were_given_up_are_counted_by_label(self, db: Hand) -> None:
+        for reason in ("gone", "lost", "exited", None):
+            db.hello("ana")
+            db.sql("update retoma.workers set reason = %(reason)s where reason is null", reason=reason)
+
+        assert db.ask(workers.losses()) == [("ana", 2)]

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from retoma.system.marks import LOOP
 from retoma.worker.status_board import Note, StatusBoard, Totals
 
 
@@ -111,3 +112,12 @@ def test_what_a_process_noted_before_it_died_can_be_read(board: StatusBoard) -> 
 
 def test_a_board_has_no_name_that_others_could_open(board: StatusBoard) -> None:
     assert os.fstat(board.file).st_nlink == 0
+
+
+def test_a_note_says_whether_the_code_of_its_job_is_on_the_processor(board: StatusBoard) -> None:
+    for place in range(3):
+        board.begin(place, job=place + 7, fence=1, began=0.0, deadline=9.0)
+    board.marks[LOOP] = 2  # the place of job 8, counted from one
+    board.marks[5] = 3  # and a thread of job 9
+
+    assert [(note.job, note.running) for note in board.notes()] == [(7, False), (8, True), (9, True)]

@@ -81,6 +81,8 @@ VERDICTS: dict[str, tuple[Verdict, Evidence]] = {
     ),
     "its queue is paused": (Verdict.QUEUE_PAUSED, silent(queue_paused="repairs", workers=0)),
     "it is being filled": (Verdict.UNSEALED, seen(state="queued", sealed_at=None, started_at=None)),
+    "its pilot is over": (Verdict.PILOTED, silent(**{**IDLE, "queued": 0, "due": 0}, held=True)),
+    "its pilot still runs": (Verdict.MOVING, seen(held=True)),
     "nobody serves it": (Verdict.NO_WORKERS, silent(**IDLE, workers=0)),
     "nobody serves it and it never began": (
         Verdict.NO_WORKERS,
@@ -186,7 +188,7 @@ def test_every_explanation_has_a_sentence_an_action_and_facts_that_can_be_kept(c
     assert ".." not in why.sentence
     assert why.action in {
         "wait", "resume", "fix_and_resume", "fix_key", "start_worker", "resume_queue", "raise_budget", "set_price",
-        "seal", "retry_failed", "none",
+        "seal", "release", "retry_failed", "none",
     }  # fmt: skip
     assert (why.command is None) == (why.action == "none")
     assert orjson.loads(orjson.dumps(why.evidence))["state"] == evidence.state

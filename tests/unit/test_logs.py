@@ -6,11 +6,12 @@ import dataclasses
 import io
 import json
 from collections.abc import Iterator
+from decimal import Decimal
 
 import pytest
 
-from retoma.telemetry import Event, emit, listen
-from retoma.telemetry.events import AttemptEnded, AttemptStarted, JobRecovered, JobsExpired
+from retoma.telemetry import Event, emit, heard, listen
+from retoma.telemetry.events import AttemptEnded, AttemptStarted, CallAnswered, JobRecovered, JobsExpired
 from retoma.telemetry.logs import write_to
 
 ENDED = AttemptEnded(
@@ -71,6 +72,29 @@ def test_what_weighs_less_than_the_level_is_not_written(lines: io.StringIO) -> N
     emit(AttemptStarted(worker=3, job=7, pipeline="p", attempt=1))
 
     assert lines.getvalue() == ""
+
+
+def test_the_cost_of_a_call_keeps_all_its_digits(lines: io.StringIO) -> None:
+    emit(
+        CallAnswered(call=3, provider="openai", model="small", operation="ask", step="ask", cost_usd=Decimal("0.00012"))
+    )
+
+    assert json.loads(lines.getvalue())["cost_usd"] == 0.00012
+
+
+def test_an_event_that_nobody_wants_need_not_be_made() -> None:
+    told: list[Event] = []
+    stop = listen(told.append, wants=lambda kind: kind is AttemptEnded)
+    try:
+        assert heard(AttemptEnded)
+        assert not heard(AttemptStarted)
+        emit(AttemptStarted(worker=3, job=7, pipeline="read", attempt=1))
+        emit(ENDED)
+    finally:
+        stop()
+
+    assert told == [ENDED]
+    assert not heard(AttemptEnded)
 
 
 def test_in_a_terminal_a_line_is_text() -> None:

@@ -31,7 +31,7 @@ async def rests(monkeypatch: pytest.MonkeyPatch, *, useful: bool) -> list[float]
 
     monkeypatch.setattr(worker, "_one_life", one_life)
     monkeypatch.setattr(worker, "_rest", rest)
-    await worker._keep_one()
+    await worker._keep_one(0)
     return pauses
 
 

@@ -8,9 +8,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
+import argon2
 import httpx2
 import psycopg
 import pytest
@@ -156,6 +158,18 @@ def described_codes(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(errors, "explained", listen_in)
     yield
     assert not told, "say so in needs(refuses=…) of the endpoint"
+
+
+@pytest.fixture(autouse=True)
+def quick_passwords(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Argon2 with little work, but for tests that ask for *real_passwords*, because they are about what it costs."""
+    if "real_passwords" not in request.fixturenames:
+        monkeypatch.setattr(argon2, "PasswordHasher", partial(argon2.PasswordHasher, 1, 1024, 2))
+
+
+@pytest.fixture
+def real_passwords() -> None:
+    """Asked for by a test of what a password costs."""
 
 
 @pytest.fixture

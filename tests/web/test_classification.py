@@ -197,7 +197,7 @@ def test_of_many_resumes_at_once_one_moves_it_and_the_others_are_told_that_it_ru
     after = house.get(f"/execucoes/{id}/status-detalhado")
 
     assert (stuck["status"], stuck["esta_travada"], stuck["pode_retomar"]) == ("TRAVADO", True, True)
-    assert stuck["erro_mensagem"] == "Nenhum worker ativo atende a fila classification."
+    assert stuck["erro_mensagem"] == "Nenhum trabalhador ativo atende a fila classification."
     assert stuck["ultimo_codigo_processado"] == "ata.txt"
     assert sorted(each["mudou"] for each in told) == [False] * 9 + [True]
     assert {each["status"] for each in told} == {"EM_ANDAMENTO"}
@@ -224,7 +224,8 @@ def test_a_stalled_execution_without_resumes_left_fails_for_good(house: Desk) ->
 def test_only_errors_are_tried_again(house: Desk, psql: psycopg.Connection) -> None:
     id = house.start(house.lot(SHORT))
     house.work()
-    attempts = "select job_id, count(*) from retoma.attempts group by 1 order by 1"
+    attempts = """select job_id, count(*) from retoma.attempts join retoma.jobs on jobs.id = job_id
+                   where pipeline = 'classification' group by 1 order by 1"""
     before = dict(psql.execute(attempts).fetchall())
 
     told = house.post(f"/execucoes/{id}/reprocessar-erros")

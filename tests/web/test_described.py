@@ -214,9 +214,8 @@ def test_a_shape_has_one_name_whatever_is_served(schema: dict[str, Any]) -> None
 
 
 def test_no_two_shapes_share_a_name() -> None:
-    names = [
-        each.__name__ for base in (Schema, Asked, Wanted) for each in shapes_of(base) if "retoma" in each.__module__
-    ]
+    shapes = {each for base in (Schema, Asked, Wanted) for each in shapes_of(base) if "retoma" in each.__module__}
+    names = [each.__name__ for each in shapes]
 
     assert sorted(names) == sorted(set(names))
 

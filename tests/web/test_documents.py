@@ -339,7 +339,7 @@ def test_one_address_is_a_page_for_people_and_data_for_programs(house: House) ->
     assert region.text.strip().endswith("</section>")
     assert region.text.strip() in page.text
     assert seen.status_code == 304
-    assert house.client.get("/", headers=HTML).headers["location"] == "/documents"
+    assert house.client.get("/", headers=HTML).headers["location"] == "/console/"
 
 
 def test_a_page_shows_how_a_text_begins_and_opens_no_file_that_defeated_our_reader(

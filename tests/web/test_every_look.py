@@ -50,6 +50,8 @@ OPEN = {
     "/docs",
     "/",
     "/login",
+    "/login/oidc",
+    "/login/oidc/callback",
     "/api/v1",
     "/api/v1/",
     "/static/{digest}/{name:path}",
@@ -62,7 +64,9 @@ QUERIES = {
     "/documents/search": f"q={MARK}", "/documents/status": "ids={document}",
     "/api/v1/embeddings": WHERE, "/api/v1/embeddings/search": f"{WHERE}&q={MARK}",
     "/api/v1/embeddings/sources/{source_type}/{source_id:path}": WHERE,
+    "/api/v1/prices/history": "provider=p&model=m", "/console/calls/{id:int}": "body=1",
     "/api/v1/events": "batch={batch}", "/api/v1/jobs/{id}/checkpoints": "values=true",
+    "/api/v1/search": f"q={MARK}",
 }  # fmt: skip
 NOBODY = {"document": "00000000-0000-4000-8000-000000000000", "book": "nobody", "worker": "nobody"}
 NAMED = ("number", "file", "format", "formato", "source_type", "source_id")
@@ -104,6 +108,8 @@ def _kind(path: str, name: str) -> str:
     """What the parameter *name* of *path* names."""
     if name == "format" and "/download/" in path:
         return "formato"
+    if name == "name":
+        return "queue" if "/queues/" in path else "schedule"
     if name != "id":
         return name
     for noun, kind in KINDS.items():
@@ -117,7 +123,10 @@ KINDS = {
     "listas": "list", "batch-status": "list", "resume-batch": "list", "recover-quote": "quote",
     "quotes": "quote", "batch-quotes": "list",
     "lotes": "lot", "projetos": "lot", "codigos": "code", "execucoes": "execution", "prompts": "prompt",
-    "batches": "batch", "jobs": "job", "calls": "call", "workers": "worker",
+    "batches": "batch", "jobs": "job", "calls": "call", "workers": "worker", "operations": "operation",
+    "views": "view", "reviews": "review", "review": "review",
+    "deliveries": "delivery", "webhooks": "webhook", "users": "user", "keys": "key", "sessions": "session",
+    "alerts": "alert", "exemplos": "example",
 }  # fmt: skip
 
 
@@ -137,7 +146,7 @@ def full(open_house: Open, tmp_path: Path, psql: psycopg.Connection) -> Full:
         Classifier: LocalClassifier(Lexical()),
         Editor: CountingEditor(),
     }
-    house = open_house(pipelines=PIPELINES, extensions=ALL, providers=given)
+    house = open_house(pipelines=PIPELINES, extensions=ALL, providers=given, webhook_private="on")
     stage = Stage(house)
     job = {"pipeline": "stumble", "input": MARK}
     batch = stage.post(f"{API}/batches", json={"pipeline": "stumble", "name": "x", "jobs": [{"input": MARK}]})["id"]
@@ -157,20 +166,36 @@ def full(open_house: Open, tmp_path: Path, psql: psycopg.Connection) -> Full:
     left = "select pipeline, state, error from retoma.jobs where state <> 'completed' and pipeline <> 'stumble'"
     assert psql.execute(left).fetchall() == [], "there is something of every kind"
     quote, source, listed = quoted(stage, psql)
+    asked = {"action": "cancel", "filter": {"key_prefix": "nobody"}}
+    operation = stage.post(f"{API}/operations", json=asked)["id"]
     psql.execute(
         "insert into retoma.calls (key, provider, model, request, job_id) values ('k', 'p', 'm', %s, %s)",
         [f'{{"prompt": "{MARK}"}}', failed],
     )
+    house.ask(lambda app: app.schedules.put(app.registry.pipeline("stumble"), MARK, name="tonight", cron="0 4 * * *"))
+    house.ask(lambda app: app.queues.weigh("double", 1))
     [[result]] = psql.execute("select id from retoma.classifications limit 1").fetchall()
     [[call]] = psql.execute("select max(id) from retoma.calls").fetchall()
     [[worker]] = psql.execute("select id from retoma.workers limit 1").fetchall()
+    review = stage.review()
     ids = {
-        "document": document, "prompt": prompt["id"], "lot": lot, "execution": execution, "code": code, "book": book,
+        "review": review, "document": document, "prompt": prompt["id"], "lot": lot, "execution": execution,
+        "code": code, "book": book,
         "batch": batch, "job": failed, "quote": quote, "source": source, "list": listed, "result": result,
         "call": call, "worker": worker, "number": "1", "file": "1", "format": "markdown", "formato": "csv",
-        "source_type": "page", "source_id": "1",
+        "source_type": "page", "source_id": "1", "operation": operation, "view": stage.view(), "queue": "double",
+        "schedule": "tonight", "alert": stage.alert(), **hooked(psql),
     }  # fmt: skip
     return Full(house, given, psql, {name: str(id) for name, id in ids.items()})
+
+
+def hooked(psql: psycopg.Connection) -> dict[str, str]:
+    """A webhook and a message of it; and what is only changed, never looked at by its id."""
+    psql.execute("insert into retoma.webhook_endpoints (id, url, kinds, secret) values ('e', 'https://x', '{}', 's')")
+    psql.execute(
+        "insert into retoma.webhook_deliveries (id, endpoint_id, kind, body) values ('m', 'e', 'webhook.test', '{}')"
+    )
+    return {"webhook": "e", "delivery": "m", "user": "u", "key": "k", "session": "s", "example": "1"}
 
 
 def quoted(stage: Stage, psql: psycopg.Connection) -> tuple[int, int, int]:
@@ -226,7 +251,10 @@ EXPECTED = {
     "/cotacoes/itens/{id}", "/cotacoes/itens", "/cotacoes/listas/{id}",
     "/books/{id}/text/{number:path}", "/books/{id}/source", "/api/v1/books/{id}/chapters/{number:path}",
     "/api/v1/books/{id}/export/{format}", "/api/v1/books/{id}/feedback", "/api/result/{id}",
-    "/api/v1/jobs/{id}", "/api/v1/jobs/{id}/checkpoints", "/api/v1/batches/{id}/errors", "/api/v1/calls/{id:int}",
+    "/console/jobs/{id}", "/console/errors", "/console/dead-letters", "/api/v1/errors",
+    "/console/calls/{id:int}", "/api/v1/schedules", "/api/v1/schedules/{name}",
+    "/api/v1/jobs/{id}", "/api/v1/jobs/{id}/checkpoints", "/api/v1/batches/{id}/errors", "/api/v1/batches/{id}/jobs",
+    "/api/v1/calls/{id:int}", "/api/v1/overview", "/console/", "/console/batches/{id}",
     "/api/v1/embeddings/sources/{source_type}/{source_id:path}",
 }  # fmt: skip
 """Looks of every product that show what is in the house."""
@@ -294,6 +322,8 @@ def test_to_a_key_of_another_pipeline_what_is_there_looks_like_what_is_not(full:
 
 
 def test_an_id_that_nobody_has_is_404_to_look_at_and_to_change(full: Full) -> None:
+    # With a key: the token of this machine would open no more once the first one is made on the way.
+    full.house.client.headers |= full.house.key("admin")
     asked: list[tuple[str, str, dict[str, Any]]] = [("GET", path, {}) for path in full.looks()]
     stage = Stage(full.house)
     for route in {route: None for route, _ in changing(full.app())}:

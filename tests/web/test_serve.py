@@ -100,8 +100,8 @@ def test_serve_answers_until_it_is_told_to_stop(shell: Shell, told: signal.Signa
     order = {"pipeline": "double", "input": 21}
     token = shell("token", RETOMA_TOKEN="on").stdout.strip()
 
-    refused = httpx2.post(f"{url}/api/v1/jobs", json=order)
-    queued = httpx2.post(f"{url}/api/v1/jobs", json=order, headers={"Authorization": f"Bearer {token}"})
+    refused = httpx2.post(f"{url}/api/v1/jobs", json=order, timeout=60)
+    queued = httpx2.post(f"{url}/api/v1/jobs", json=order, headers={"Authorization": f"Bearer {token}"}, timeout=60)
     process.send_signal(told)
 
     assert url.startswith("http://127.0.0.1:")
@@ -114,7 +114,7 @@ def test_a_request_that_is_under_way_when_the_server_is_told_to_stop_is_answered
     shell: Shell, psql: psycopg.Connection
 ) -> None:
     process, url, _ = shell.start("serve", "--app", "program:app", "--port", "0")
-    httpx2.post(f"{url}/api/v1/jobs", json={"pipeline": "double", "input": 21})
+    httpx2.post(f"{url}/api/v1/jobs", json={"pipeline": "double", "input": 21}, timeout=60)
     port = int(url.rpartition(":")[2])
     with socket.create_connection(("127.0.0.1", port)) as connection:
         with psql.transaction():
@@ -267,9 +267,12 @@ def test_a_program_that_server_processes_cannot_load_is_told_once_and_ends_them(
 def test_serve_without_a_program_serves_the_ready_pipelines(shell: Shell) -> None:
     process, url, _ = shell.start("serve", "--port", "0")
 
-    assert httpx2.get(f"{url}/api/v1/jobs").json() == {"jobs": [], "next": None}
-    refused = httpx2.post(f"{url}/api/v1/jobs", json={"pipeline": "double", "input": 21})
-    pages = [httpx2.get(f"{url}/{page}").status_code for page in ("documents", "classificador/", "api/v1/embeddings")]
+    assert httpx2.get(f"{url}/api/v1/jobs", timeout=60).json() == {"jobs": [], "next": None}
+    refused = httpx2.post(f"{url}/api/v1/jobs", json={"pipeline": "double", "input": 21}, timeout=60)
+    pages = [
+        httpx2.get(f"{url}/{page}", timeout=60).status_code
+        for page in ("documents", "classificador/", "api/v1/embeddings")
+    ]
     process.terminate()
 
     assert (refused.status_code, refused.json()["code"]) == (422, "pipeline_unknown")
@@ -292,7 +295,7 @@ def test_the_pages_that_there_are_are_told_with_their_addresses(shell: Shell, co
 
     assert told == [f"Documents: {url}/documents", f"Classification: {url}/classificador/"]
     for line in told:
-        page = httpx2.get(line.partition(": ")[2], headers={"Accept": "text/html"})
+        page = httpx2.get(line.partition(": ")[2], headers={"Accept": "text/html"}, timeout=60)
         assert (page.status_code, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
     assert only == f"Documents: {place}/documents"
 
@@ -330,11 +333,11 @@ def test_another_address_is_refused_until_somebody_holds_a_key(shell: Shell) -> 
     _, url, line = shell.start(*everywhere, "--allow-host", "jobs.example", RETOMA_API_KEY=secret)
     here = url.replace("0.0.0.0", "127.0.0.1")
     assert "Callers need an API key." in line
-    assert httpx2.get(f"{here}/api/v1/jobs").status_code == 401
+    assert httpx2.get(f"{here}/api/v1/jobs", timeout=60).status_code == 401
     opened = {"Authorization": f"Bearer {secret}"}
-    assert httpx2.get(f"{here}/api/v1/jobs", headers=opened).status_code == 200
-    assert httpx2.get(f"{here}/api/v1/jobs", headers={**opened, "Host": "jobs.example"}).status_code == 200
-    assert httpx2.get(f"{here}/api/v1/jobs", headers={**opened, "Host": "other.example"}).status_code == 421
+    assert httpx2.get(f"{here}/api/v1/jobs", headers=opened, timeout=60).status_code == 200
+    assert httpx2.get(f"{here}/api/v1/jobs", headers={**opened, "Host": "jobs.example"}, timeout=60).status_code == 200
+    assert httpx2.get(f"{here}/api/v1/jobs", headers={**opened, "Host": "other.example"}, timeout=60).status_code == 421
 
 
 def test_keys_are_made_listed_used_and_revoked(shell: Shell) -> None:
@@ -354,9 +357,9 @@ def test_keys_are_made_listed_used_and_revoked(shell: Shell) -> None:
     _, url, line = shell.start("serve", "--host", "0.0.0.0", "--port", "0")
     here = f"{url.replace('0.0.0.0', '127.0.0.1')}/api/v1/jobs"
     assert "Callers need an API key." in line
-    assert httpx2.get(here, headers={"Authorization": f"Bearer {text}"}).status_code == 200
+    assert httpx2.get(here, headers={"Authorization": f"Bearer {text}"}, timeout=60).status_code == 200
     assert shell("key", "revoke", id).returncode == 0
-    assert httpx2.get(here, headers={"Authorization": f"Bearer {text}"}).status_code == 401
+    assert httpx2.get(here, headers={"Authorization": f"Bearer {text}"}, timeout=60).status_code == 401
     assert "\trevoked\t" in shell("key", "list").stdout
     assert shell("serve", "--host", "0.0.0.0", "--port", "0").returncode == 2, "a revoked key protects nobody"
 
@@ -379,10 +382,10 @@ def test_a_key_that_cannot_be_is_told(shell: Shell, args: tuple[str, ...], exit_
 
 def test_up_serves_the_api_beside_the_worker_and_one_ctrl_c_ends_both(shell: Shell) -> None:
     process, url, _ = shell.start("up", "--app", "program:app", "--port", "0")
-    queued = httpx2.post(f"{url}/api/v1/jobs", json={"pipeline": "double", "input": 21})
+    queued = httpx2.post(f"{url}/api/v1/jobs", json={"pipeline": "double", "input": 21}, timeout=60)
 
     for _ in range(600):
-        job = httpx2.get(f"{url}{queued.headers['location']}").json()
+        job = httpx2.get(f"{url}{queued.headers['location']}", timeout=60).json()
         if job["state"] == "completed":
             break
         time.sleep(0.1)
@@ -391,7 +394,7 @@ def test_up_serves_the_api_beside_the_worker_and_one_ctrl_c_ends_both(shell: She
     assert job["output"] == 42
     assert process.wait(timeout=60) == 0
     with pytest.raises(httpx2.ConnectError):
-        httpx2.get(f"{url}/livez")
+        httpx2.get(f"{url}/livez", timeout=60)
 
 
 def test_up_takes_another_port_when_the_usual_one_is_taken_and_a_port_that_was_asked_for_is_not_swapped(
@@ -400,7 +403,7 @@ def test_up_takes_another_port_when_the_usual_one_is_taken_and_a_port_that_was_a
     first, _, _ = shell.start("up", "--app", "program:app")
     second, url, _ = shell.start("up", "--app", "program:app")
 
-    assert httpx2.get(f"{url}/livez").status_code == 200
+    assert httpx2.get(f"{url}/livez", timeout=60).status_code == 200
     refused = shell("up", "--app", "program:app", "--port", url.rpartition(":")[2])
     assert (refused.returncode, "another program listens there" in refused.stderr) == (2, True)
     for process in (first, second):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from retoma.bench.evaluation import samples
 from retoma.pipelines.books.ports import ChapterPlan
 from retoma.pipelines.books.remarks import remark
-from retoma.pipelines.books.text import plan
+from retoma.pipelines.books.text import lines, plan
 from retoma.pipelines.books.text.headings import read
 from retoma.pipelines.books.text.numerals import number
 from retoma.providers import Extraction, Page
@@ -349,3 +349,15 @@ def test_headings_that_a_style_marks_are_found_where_the_outline_fails() -> None
     assert found(body, headings=headings) == [
         (str(n), f"O que {name} viu.") for n, name in enumerate(("Ana", "Bento", "Clara", "Davi"), start=1)
     ]
+
+
+def test_a_word_that_is_divided_over_two_pages_is_whole_and_the_running_head_is_not_in_it() -> None:
+    pages = [
+        Page(number=number, text=f"O Salineiro\nA página {number} fala do vento.\nE assim termina a eva-\n{number}")
+        for number in range(1, 6)
+    ]
+    pages[1:] = [Page(number=each.number, text=each.text.replace("A pág", "poração. A pág")) for each in pages[1:]]
+
+    text = [line.text for line in lines.read(Extraction(pages=pages, reader="test")).all]
+
+    assert text[:3] == ["A página 1 fala do vento.", "E assim termina a evaporação.", "A página 2 fala do vento."]

@@ -511,7 +511,7 @@ async def test_a_job_of_nobody_s_execution_reads_nothing(
     batch = await library.app.batch(classify_document, [paper], name="forged", configuration=how)
     await drain(library.app)
 
-    (job,) = await library.app.jobs.find(batch_id=batch.id)
+    (job,) = await library.app.jobs.find(batch_id=batch.id, pipeline="classification")
     assert (job.state, job.attempt) == ("failed", 1)
     assert (job.error or "").startswith("input_mismatch: ")
 

@@ -9,6 +9,7 @@ import pytest
 
 from retoma.pipelines.classification import documents, projects
 from retoma.pipelines.classification.execution import checked
+from retoma.pipelines.classification.library import Classification
 from retoma.postgres.database import Database
 
 
@@ -75,3 +76,11 @@ class TestHold:
         assert await database.all(projects.hold(id)) == [id]
         await database.all(projects.archive(id))
         assert await database.all(projects.hold(id)) == []
+
+
+async def test_this_machine_reads_a_document_whole_unless_a_part_was_asked_for(library: Classification) -> None:
+    whole = await library.create_project("whole", model="local")
+    part = await library.create_project("part", model="local", chunk_tokens=200)
+    asked = await library.create_project("asked", model="some-model")
+
+    assert [each.mode for each in (whole, part, asked)] == ["whole", "chunk", "chunk"]

@@ -114,7 +114,7 @@ class TestCopyKnown:
     async def test_other_settings_find_for_themselves(self, library: Classification, batch: Batch) -> None:
         (first, _), id = await jobs(library, batch), int(batch.labels["project"])
         await library.app.fetch(results.save(first, {**FOUND, "settings_hash": batch.configuration["hash"]}))
-        await library.change_project(id, chunk_tokens=100)
+        await library.change_project(id, mode="chunk", chunk_tokens=100)
         later = await library.start(id)
 
         assert await library.app.fetch(results.copy_known((await jobs(library, later))[0])) == []

@@ -54,3 +54,14 @@ class TestCode:
         assert stands(psql, standing.code, id)["project"] == project
         psql.execute("delete from retoma.project_documents")
         psql.execute("delete from retoma.projects")
+
+
+class TestExample:
+    def test_who_said_what(self, psql: psycopg.Connection) -> None:
+        [[id]] = psql.execute(
+            "insert into classification.examples (project_id, document_id, label, source, decided_by) "
+            "values (1, 1, 'ata', 'api', 'ana') returning id"
+        ).fetchall()
+
+        assert stands(psql, standing.example, id)["label"] == "ata"
+        psql.execute("delete from classification.examples")

@@ -77,3 +77,32 @@ def test_there_are_at_most_two_hundred_and_none_twice() -> None:
 
     assert len(found) == MOST
     assert [field.value for field in found] == [str(number) for number in range(MOST)]
+
+
+def test_a_number_whose_check_digits_are_right_is_certain_and_one_that_is_wrong_is_not() -> None:
+    text = (
+        "CNPJ: 11.222.333/0001-81\nCPF: 111.222.333-44\n"
+        "A ré, de CPF 529.982.247-25, pagou R$ 10,00 em 3 de maio de 2026."
+    )
+
+    found = {(each.name, each.value): each.confidence for each in find_fields(read(text, source="ocr"))}
+
+    assert found == {
+        ("CNPJ", "11.222.333/0001-81"): 1.0,
+        ("CPF", "529.982.247-25"): 1.0,
+        ("CPF", "111.222.333-44"): 0.48,
+        ("Valor", "R$ 10,00"): 0.72,
+        ("Data", "3 de maio de 2026"): 0.72,
+    }
+
+
+def test_a_name_in_capitals_above_its_value_in_a_cell_is_a_field() -> None:
+    boxes = Table(
+        rows=[["NOME / RAZÃO SOCIAL\nAlfa Ltda.", "CNPJ\n11.222.333/0001-81", "Uma frase\nem duas linhas"]], page=1
+    )
+
+    found = find_fields(read("", tables=[boxes]))
+
+    assert [(each.name, each.value, each.confidence) for each in found] == [
+        ("NOME / RAZÃO SOCIAL", "Alfa Ltda.", 0.75), ("CNPJ", "11.222.333/0001-81", 1.0),
+    ]  # fmt: skip

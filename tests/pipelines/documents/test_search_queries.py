@@ -46,8 +46,9 @@ class TestNear:
 
         found = ask(psql, search_queries.near(towards(1), provider="local", model="m", limit=9))
 
-        assert found[0] == places[1]
-        assert set(found) == set(places)
+        assert next(each[:2] for each in found) == places[1]
+        assert {each[:2] for each in found} == set(places)
+        assert found[0].score == pytest.approx(1.0)
 
 
 class TestNearWide:
@@ -57,8 +58,9 @@ class TestNearWide:
 
         found = ask(psql, search_queries.near_wide(towards(2, 1536), provider="local", model="m", limit=9))
 
-        assert found[0] == places[2]
-        assert set(found) == set(places)
+        assert next(each[:2] for each in found) == places[2]
+        assert {each[:2] for each in found} == set(places)
+        assert found[0].score == pytest.approx(1.0)
 
 
 class TestVectors:
@@ -109,5 +111,21 @@ class TestShown:
         assert "rescisão do contrato" in found[0].snippet
         assert len(found[0].snippet) < 400
         assert found[1].snippet == "curto"
+
+    def test_a_snippet_is_the_two_sentences_with_most_of_the_words_in_their_order(
+        self, psql: psycopg.Connection
+    ) -> None:
+        text = "Nada aqui. O prazo é de dez dias. Outra coisa. A multa corre depois do prazo; sem multa não há. Fim."
+        places = put(psql, [text, "Um. Dois. Três."])
+
+        found = {each.place: each.snippet for each in ask(psql, search_queries.shown("multa e prazo", places))}
+
+        assert found == {0: "O prazo é de dez dias. … A multa corre depois do prazo;", 1: "Um. … Dois."}
+
+    def test_a_piece_is_shown_with_its_place(self, psql: psycopg.Connection) -> None:
+        places = put(psql, ["rescisão", "curto"])
+
+        found = {each.place: each for each in ask(psql, search_queries.shown("rescisão", places))}
+
         assert (found[0].filename, found[0].page_start, found[0].page_end) == ("a.txt", 1, 2)
         assert (found[0].section_type, found[0].title) == ("artigo", "Art. 0")

@@ -143,8 +143,17 @@ class TestWorded:
         await keep(database, "cães", turned(0))
         await keep(database, "gata", turned(0), space=ELSEWHERE)
 
-        assert await database.all(texts.worded(HERE, "gato", limit=5)) == [id]
+        assert [each.id for each in await database.all(texts.worded(HERE, "gato", limit=5))] == [id]
         assert await database.all(texts.worded(HERE, "\"' & | ! <-> (", limit=5)) == []
+
+    async def test_texts_with_every_word_come_before_those_with_any(self, database: Database) -> None:
+        either = await keep(database, "cães", turned(0))
+        both = await keep(database, "gatos e cães", turned(0))
+        await keep(database, "peixes", turned(0))
+
+        found = await database.all(texts.worded(HERE, "onde há um gato e um cão?", limit=5))
+
+        assert [each.id for each in found] == [both, either]
 
 
 class TestTold:

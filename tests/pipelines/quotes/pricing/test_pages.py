@@ -19,6 +19,7 @@ from retoma.pipelines.quotes.pricing import fetch as fetching
 from retoma.pipelines.quotes.pricing import screenshots
 from retoma.pipelines.quotes.pricing.fetch import Fetched, PageRefused, fetch, is_public
 from retoma.pipelines.quotes.pricing.pages import Pages, decoded
+from retoma.providers import public_address
 from retoma.providers.folder import FolderBlobs
 
 PAGE = b"<html><head><title>Cadeira</title></head><body><p class=price>R$ 1.299,90</p></body></html>"
@@ -112,9 +113,9 @@ async def test_the_connection_goes_to_the_address_that_was_checked(monkeypatch: 
             return next(names)
 
         # The name means a machine of ours once, and would mean another on a second look.
-        monkeypatch.setattr(fetching, "_addresses", addresses)
-        monkeypatch.setattr(fetching, "is_public", lambda _: True)
-        monkeypatch.setitem(fetching._PORTS, "http", port)
+        monkeypatch.setattr(public_address, "addresses_of", addresses)
+        monkeypatch.setattr(public_address, "is_public", lambda _: True)
+        monkeypatch.setitem(public_address.PORTS, "http", port)
         page = await fetch("http://loja.com.br/p/1?a=b", timeout=10)
 
     assert page.address == host
