@@ -44,6 +44,8 @@ INPUTS: dict[str, Any] = {
         "sha256": "0" * 64,
         "blob": "files/aa/bb",
     },
+    "classification-batch": {"batch_id": 1, "name": "victim", "pipeline": "classification", "total": 30},
+    "classification-refine": {"batch_id": 1, "project_id": 1, "labels": []},
     "books": {
         "session_id": "s",
         "filename": "a.txt",

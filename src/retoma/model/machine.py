@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 
 MOST_COUNTED = 10_000
 """How many waiting jobs of a queue are counted; beyond it, "more than" is said."""
+
+_BATCH_LANE = re.compile(r"batch:(?P<id>[0-9]{1,18})(:pilot|:finish)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +74,12 @@ class Lane:
     more: bool
     running: int
     oldest_due_seconds: float | None
+
+    @property
+    def batch(self) -> int | None:
+        """The batch whose jobs, pilot or last step wait in it."""
+        found = _BATCH_LANE.fullmatch(self.name or "")
+        return int(found["id"]) if found else None
 
 
 @dataclass(frozen=True, slots=True)
