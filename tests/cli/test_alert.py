@@ -23,7 +23,7 @@ def run(url: str, folder: Path, *words: str, lang: str = "C.UTF-8") -> subproces
     return subprocess.run(command, env=env, capture_output=True, text=True, timeout=120, check=False)
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 def test_an_alert_is_listed_acknowledged_and_in_the_audit(
     database_url: str, psql: psycopg.Connection, tmp_path: Path
 ) -> None:

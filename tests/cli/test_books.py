@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "pipelines" / "books"))
 
 import files
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(600)
 
 PROGRAM = """
 from pathlib import Path

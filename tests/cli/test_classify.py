@@ -16,7 +16,7 @@ import pytest
 from .conftest import Command
 
 # Several processes start here, and the machine may be busy.
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 
 PROGRAM = f"{Path(__file__).parent / 'classify_program.py'}:app"
 KINDS = {

@@ -123,7 +123,7 @@ def folder() -> Iterator[Path]:
 
 
 @pytest.mark.crash
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(600)
 def test_the_demo_keeps_its_promises_and_leaves_nothing_behind(folder: Path) -> None:
     ran = subprocess.run(
         [*DEMO, "--documents", "60", "--json"],
@@ -160,7 +160,7 @@ def test_the_demo_keeps_its_promises_and_leaves_nothing_behind(folder: Path) -> 
 
 
 @pytest.mark.crash
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 def test_demos_that_are_interrupted_end_everything_they_started_and_nothing_else(folder: Path) -> None:
     demos = {
         number: subprocess.Popen(
@@ -188,7 +188,7 @@ def test_demos_that_are_interrupted_end_everything_they_started_and_nothing_else
 
 
 @pytest.mark.crash
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 def test_a_demo_that_is_killed_takes_its_workers_and_its_server_with_it(folder: Path) -> None:
     demo = subprocess.Popen(
         [*DEMO, "--documents", "400"],

@@ -1,6 +1,7 @@
 """What the command line says of the machine, and how it acts on it; a real worker is asked to end."""
 
 import json
+from typing import Any
 
 import psycopg
 import pytest
@@ -10,7 +11,7 @@ from retoma import Retoma
 from .conftest import PROGRAM, Command, Run
 from .test_worker import QUICK, states, until
 
-pytestmark = pytest.mark.timeout(150)
+pytestmark = pytest.mark.timeout(600)
 
 
 def test_a_worker_that_is_asked_to_end_finishes_its_step_gives_the_rest_back_and_leaves_with_0(
@@ -35,16 +36,22 @@ def test_a_worker_that_is_asked_to_end_finishes_its_step_gives_the_rest_back_and
 
 def test_the_step_of_a_running_job_is_told_with_the_heartbeat(command: Command, run: Run, database_url: str) -> None:
     run("enqueue", "plod", "100")
+
+    def told() -> Any:
+        """The fleet, once it says at which step the job is; a maintenance job may run beside it."""
+        fleet = json.loads(run("top", "--json").stdout)
+        return fleet if any(job["step"] for job in fleet["jobs"] if job["pipeline"] == "plod") else None
+
     worker = command.start("worker", "--app", PROGRAM, "--id", "bia", DATABASE_URL=database_url, **QUICK)
     try:
-        until(lambda: any(job["step"] for job in json.loads(run("top", "--json").stdout)["jobs"]))
-        fleet = json.loads(run("top", "--json").stdout)
+        fleet = until(told)
     finally:
         worker.terminate()
         worker.communicate(timeout=120)
 
     assert [each["label"] for each in fleet["workers"]] == ["bia"]
-    assert (fleet["busy"], fleet["places"] >= 1) == (1, True)
+    assert fleet["busy"] >= 1
+    assert fleet["places"] >= 1
 
 
 def test_nobody_can_be_asked_to_end_who_does_not_run(run: Run) -> None:

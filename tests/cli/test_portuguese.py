@@ -232,7 +232,7 @@ def test_a_terminal_of_its_own_is_spoken_to_in_portuguese(command: Command, data
     assert "Nenhuma tarefa foi enfileirada ainda." in printed
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_a_folder_is_classified_in_portuguese(command: Command, database_url: str, tmp_path: Path) -> None:
     folder = tmp_path / "docs"
     folder.mkdir()

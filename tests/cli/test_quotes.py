@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "pipelines" / "quotes"))
 from pictures import png  # isort: skip - the images are those of the pipeline's own tests
 
 # Several processes start here, and the machine may be busy.
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 
 PROGRAM = f"{Path(__file__).parent / 'quotes_program.py'}:app"
 

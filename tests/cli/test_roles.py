@@ -27,7 +27,7 @@ from .cli_program import double
 from .conftest import Command, here
 
 # Several processes start here, and the machine may be busy.
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(600)
 
 PROGRAM = f"{Path(__file__).parent / 'roles_program.py'}:app"
 QUICK = {"RETOMA_HEARTBEAT_SECONDS": "0.5", "RETOMA_LEASE_SECONDS": "4", "RETOMA_POLL_SECONDS": "0.2"}

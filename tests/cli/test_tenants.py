@@ -22,7 +22,7 @@ from retoma.postgres.embedded import server as embedded_server
 from retoma.postgres.roles import Roles
 
 # Several processes start here, and the machine may be busy.
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(600)
 
 PAGE = Path(__file__).parents[2] / "docs/operate/tenants.md"
 STEPS = re.findall(r"^```sh run\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)

@@ -72,7 +72,7 @@ def until(holds: Callable[[], bool], what: str) -> None:
         time.sleep(0.1)
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     ("page", "log", "check"),
     [

@@ -16,7 +16,7 @@ from retoma.cli.speaking import SPEAKING
 
 from .conftest import SECRET, Served
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture

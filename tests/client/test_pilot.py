@@ -14,7 +14,7 @@ from retoma.errors import BatchConflict, ConfigurationError
 
 from .conftest import PROGRAM, SECRET, Served
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(600)
 
 
 def test_a_pilot_is_made_looked_at_and_released_over_http(served: Served) -> None:

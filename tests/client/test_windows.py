@@ -10,7 +10,7 @@ import pytest
 
 from .conftest import SECRET, Served
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(600)
 
 LACKING = """
 import os, signal, sys

@@ -65,7 +65,7 @@ def lives(process: psutil.Process) -> bool:
         return False
 
 
-async def until(look: Callable[[], T], *, seconds: float = 120.0, what: str = "") -> T:
+async def until(look: Callable[[], T], *, seconds: float = 240.0, what: str = "") -> T:
     """What *look* gives, once it gives something; the seconds are when to give up, not a measure."""
     end = time.monotonic() + seconds
     while not (found := look()):
@@ -110,14 +110,14 @@ class Member:
     async def ready(self, count: int = 1) -> list[int]:
         """Its executors, once there are *count*."""
         what = f"{self.label} has {count} executors"
-        await until(lambda: len(self.executors()) >= count or self.ended, seconds=90, what=what)
+        await until(lambda: len(self.executors()) >= count or self.ended, what=what)
         return self.executors()
 
     @property
     def ended(self) -> bool:
         return self._popen.poll() is not None
 
-    async def exit_code(self, seconds: float = 120.0) -> int:
+    async def exit_code(self, seconds: float = 240.0) -> int:
         await until(lambda: self.ended, seconds=seconds, what=f"{self.label} ends")
         return self._popen.wait()
 

@@ -59,7 +59,7 @@ async def no_hurry(app: Retoma, batch: Batch) -> None:
     await app.batches.change(batch.id, stall_seconds=300)
 
 
-async def until_state(oracle: Oracle, batch: Batch, state: str, *, seconds: float = 60.0) -> None:
+async def until_state(oracle: Oracle, batch: Batch, state: str, *, seconds: float = 240.0) -> None:
     await until(lambda: oracle.batch(batch.id)[0] == state, seconds=seconds, what=f"{batch.name} is {state}")
 
 
@@ -97,7 +97,7 @@ async def test_2000_documents_whose_worker_is_killed_at_80_go_on_by_themselves_a
         killed = time.time()
         kill(first)
         done, taken = len(oracle.jobs(batch.id, "completed")), [job for (job,) in oracle.rows(held, batch.id)]
-        await until_state(oracle, batch, "completed", seconds=120)
+        await until_state(oracle, batch, "completed")
 
     # What the dead had already said to the server was still written: such a job is done, not lost.
     lost = [job for job in taken if oracle.attempts(job)[0][0] != "completed"]
@@ -473,7 +473,7 @@ async def test_a_paused_batch_rests_after_the_step_at_hand_and_its_neighbour_goe
     assert {oracle.job(job)[2:4] for job in jobs} == {(0, 0)}
 
     assert (await app.batches.resume(batch.id)).changed
-    await until_state(oracle, batch, "completed", seconds=90)
+    await until_state(oracle, batch, "completed")
     await until_state(oracle, other, "completed")
     assert oracle.again() == 0, "a step was begun twice"
     assert {oracle.job(job)[2] for job in jobs} == {1}
@@ -609,7 +609,7 @@ async def test_random_kills_under_three_watchdogs_leave_the_tables_sound_and_the
                 kills["worker" if both else "executor"] += 1
                 victim.send(signal.SIGKILL, executors=True, supervisor=both)
         keep_alive()
-        await until_state(oracle, batch, "completed", seconds=90)
+        await until_state(oracle, batch, "completed")
 
     rounds = watchdogs.words().count("round\n")
     assert not watchdogs.ended, watchdogs.words()
@@ -618,7 +618,7 @@ async def test_random_kills_under_three_watchdogs_leave_the_tables_sound_and_the
     assert await app.system.verify() == []
     if quarantined:  # three kills from outside look like a document that kills: a person looks, and tries again
         assert (await app.batches.retry_failed(batch.id)).jobs == len(quarantined)
-        await until_state(oracle, batch, "completed", seconds=60)
+        await until_state(oracle, batch, "completed")
 
     figure("kills", dict(kills))
     figure("quarantined", len(quarantined))

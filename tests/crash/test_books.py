@@ -70,7 +70,6 @@ async def finished(fleet: Fleet, oracle: Oracle, label: str = "last") -> None:
     member = fleet.start(label, app="books_app:app", at_once=1, queues=["books"])
     await until(
         lambda: oracle.one("select count(*) from books.sessions where finished_at is null") == 0,
-        seconds=120,
         what="every book is done",
     )
     member.send(signal.SIGTERM)

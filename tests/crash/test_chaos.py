@@ -107,7 +107,7 @@ async def test_kills_and_freezes_at_random_lose_nothing_and_double_nothing(
         await havoc.strike()
     healed = time.monotonic()
     await havoc.heal()
-    await until(oracle.all_ended, seconds=90, what="everything drains after healing")
+    await until(oracle.all_ended, what="everything drains after healing")
     drained = time.monotonic() - healed
     await asyncio.sleep(LEASE + 1)  # whoever still sleeps or dreams may try its worst
 
@@ -115,7 +115,7 @@ async def test_kills_and_freezes_at_random_lose_nothing_and_double_nothing(
     quarantined = [job for (job,) in oracle.rows("select id from retoma.jobs where reason = 'quarantine'")]
     for job in quarantined:  # three kills from outside look like a job that kills: a person looks, and tries again
         await app.jobs.retry(job)
-    await until(oracle.all_ended, seconds=60, what="what was quarantined ends, too")
+    await until(oracle.all_ended, what="what was quarantined ends, too")
 
     back = recoveries(oracle, havoc.deaths)
     wanted = {(job, f"step/{number}"): 1 for job in jobs for number in (2, 4)}

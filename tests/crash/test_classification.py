@@ -116,7 +116,7 @@ async def test_a_stalled_execution_resumed_twice_at_once_goes_on_once_and_redoes
 ) -> None:
     id = await begin(library, tmp_path / "some", 60)
     first = start(fleet, "ana")
-    await until(lambda: done(oracle, id) >= 20, seconds=120, what="20 are done")
+    await until(lambda: done(oracle, id) >= 20, what="20 are done")
     first.send(signal.SIGSTOP)
     first.send(signal.SIGKILL, executors=True)
     await library.app.batches.change(id, stall_seconds=1)
@@ -134,7 +134,7 @@ async def test_a_stalled_execution_resumed_twice_at_once_goes_on_once_and_redoes
     resumed = await asyncio.gather(*(library.resume(id) for _ in range(2)))
     await library.app.batches.change(id, stall_seconds=300)
     start(fleet, "bruno")
-    await until(lambda: oracle.batch(id)[0] == "completed", seconds=120, what="it is completed")
+    await until(lambda: oracle.batch(id)[0] == "completed", what="it is completed")
     now, found = await library.execution(id), await library.results(id)
 
     assert before.cause is not None
@@ -165,7 +165,7 @@ async def test_a_worker_killed_in_the_middle_of_a_refinement_leaves_nothing_half
 
     second = start(fleet, "bruno")
     saved = "select step from retoma.checkpoints where job_id = %s and set_aside_at is null"
-    await until(lambda: len(oracle.rows(saved, asked.job_id)) >= 1, seconds=120, what="a part of it is saved")
+    await until(lambda: len(oracle.rows(saved, asked.job_id)) >= 1, what="a part of it is saved")
     second.send(signal.SIGKILL, executors=True)
     at_kill = oracle.rows("select finished_at from classification.refinements where id = %s", asked.id)[0][0]
     between = oracle.rows("select id, category from retoma.classifications order by id")

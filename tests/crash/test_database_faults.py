@@ -116,7 +116,7 @@ async def test_immediate_restarts_of_postgresql_lose_and_double_nothing(
         await own_server.restart(down=chance.uniform(0.0, 0.5))
         oracle.connect()
 
-    await until(oracle.all_ended, seconds=60, what="all jobs end")
+    await until(oracle.all_ended, what="all jobs end")
 
     assert oracle.states() == {"completed": 480}
     wanted = {(job, f"step/{number}"): 1 for job in five for number in (2, 4)}
@@ -140,7 +140,7 @@ async def test_a_database_that_is_away_for_longer_than_the_lease_costs_nobody_a_
 
     await own_server.restart(down=4.5)
     oracle.connect()
-    await until(oracle.all_ended, seconds=60, what="all jobs end")
+    await until(oracle.all_ended, what="all jobs end")
 
     assert oracle.states() == {"completed": 8}
     assert all(oracle.begun(job, "slow") == 1 for job in jobs), "a step that had only to be saved was run again"
@@ -163,7 +163,7 @@ async def test_an_executor_that_dies_while_the_database_is_away_is_replaced_when
     await asyncio.sleep(1.0)
     await asyncio.to_thread(embedded_server.ensure, own_server.home)
     oracle.connect()
-    await until(oracle.all_ended, seconds=60, what="all jobs end")
+    await until(oracle.all_ended, what="all jobs end")
 
     assert not member.ended
     assert oracle.states() == {"completed": 4}
@@ -189,7 +189,7 @@ async def test_a_worker_can_be_stopped_while_the_database_is_away(
         await asyncio.to_thread(embedded_server.ensure, own_server.home)
     oracle.connect()
     fleet.start("bruno")
-    await until(oracle.all_ended, seconds=60, what="another worker ends it")
+    await until(oracle.all_ended, what="another worker ends it")
     assert oracle.states() == {"completed": 1}
     oracle.nothing_is_wrong()
 
@@ -208,7 +208,7 @@ async def test_lost_acknowledgements_of_claims_and_endings_lose_and_double_nothi
         await asyncio.sleep(chance.uniform(0.05, 0.6))
         cuts += await proxy.lose_answers(chance.uniform(0.0, 0.15))
 
-    await until(oracle.all_ended, seconds=60, what="all jobs end")
+    await until(oracle.all_ended, what="all jobs end")
 
     figure("connections cut", cuts)
     figure("attempts that ended by it", oracle.rows(

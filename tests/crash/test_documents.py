@@ -60,7 +60,7 @@ async def statuses(client: httpx2.AsyncClient, ids: Sequence[str]) -> list[Any]:
     return found
 
 
-async def all_ended(client: httpx2.AsyncClient, ids: Sequence[str], *, seconds: float = 120.0) -> list[Any]:
+async def all_ended(client: httpx2.AsyncClient, ids: Sequence[str], *, seconds: float = 240.0) -> list[Any]:
     """What is said of them, once nothing happens any more."""
     async with asyncio.timeout(seconds):
         while True:
@@ -114,7 +114,6 @@ async def test_a_kill_between_any_two_stages_repeats_no_stage_and_doubles_no_row
     ]
     await until(
         lambda: {stage_of(mark.step) for mark in oracle.marks("waits")} == set(STAGES),
-        seconds=120,
         what="each worker waits after its stage",
     )
     assert len({mark.job for mark in oracle.marks("waits")}) == len(STAGES)
@@ -156,7 +155,7 @@ async def test_a_sender_who_is_killed_leaves_a_whole_document_or_none_and_no_fil
 ) -> None:
     places = ("stored", "written", "committed")
     members = [fleet.call(place, "documents_sender.py", place, text_of(n)) for n, place in enumerate(places)]
-    await until(lambda: all("here" in member.words() for member in members), seconds=60, what="all three stopped")
+    await until(lambda: all("here" in member.words() for member in members), what="all three stopped")
 
     for member in members:
         member.send(signal.SIGKILL)
@@ -176,7 +175,7 @@ async def test_a_sender_who_is_killed_leaves_a_whole_document_or_none_and_no_fil
     oracle.rows("update retoma.loose_blobs set since = now() - interval '25 hours' returning blob")
     await fleet.start("worker", app="documents_app:app").ready()
     swept = (await client.post("/api/v1/schedules/sweep-blobs/run")).raise_for_status().json()["status_url"]
-    await until(oracle.all_ended, seconds=120, what="both blobs are swept away")
+    await until(oracle.all_ended, what="both blobs are swept away")
     assert (await client.get(swept)).json()["output"] == 2
     assert len(stored(fleet.folder)) == 1
     # Nothing is in the way of who sends it again, and what was committed is processed.

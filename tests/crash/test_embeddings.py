@@ -69,9 +69,7 @@ async def test_three_workers_share_the_queue_and_one_that_is_killed_before_it_st
     library = Embeddings(app)
     await library.add_many([said(number, f"texto {number} antigo") for number in range(AT_ONCE)])
     first = start(fleet, "worker-0")
-    await until(
-        lambda: count(psql, "embedding_sources where active") == AT_ONCE, seconds=60, what="old versions are stored"
-    )
+    await until(lambda: count(psql, "embedding_sources where active") == AT_ONCE, what="old versions are stored")
     first.send(signal.SIGTERM)
     assert await first.exit_code() == 0
     contents = [f"texto {number}" for number in range(TEXTS)]
@@ -84,7 +82,6 @@ async def test_three_workers_share_the_queue_and_one_that_is_killed_before_it_st
         at_the_gate = 3 * AT_ONCE
         await until(
             lambda: count(psql, "checkpoints where step = 'embed'") == at_the_gate + AT_ONCE,
-            seconds=90,
             what="each worker has as many answers as it has hands",
         )
         found_meanwhile = psql.execute("select version from retoma.embedding_sources where active").fetchall()
@@ -95,17 +92,15 @@ async def test_three_workers_share_the_queue_and_one_that_is_killed_before_it_st
         victim = workers[1]
         # What it has counted it tells with its heartbeat; what it has not told yet would die with it.
         told = f"workers where label = '{victim.label}' and claimed >= {AT_ONCE}"
-        await until(lambda: count(psql, told) == 1, seconds=60, what="its heart has beaten since it claimed")
+        await until(lambda: count(psql, told) == 1, what="its heart has beaten since it claimed")
         victim.send(signal.SIGKILL, executors=True)
         await victim.exit_code()
         psql.execute(
             "update retoma.workers set lease_expires_at = now() - interval '1 second' where label = %s", (victim.label,)
         )
         gate.rollback()
-    await until(lambda: count(psql, "embeddings") == TEXTS + AT_ONCE, seconds=60, what="all are stored")
-    await until(
-        lambda: count(psql, "jobs where state = 'completed'") == TEXTS + AT_ONCE, seconds=60, what="all have ended"
-    )
+    await until(lambda: count(psql, "embeddings") == TEXTS + AT_ONCE, what="all are stored")
+    await until(lambda: count(psql, "jobs where state = 'completed'") == TEXTS + AT_ONCE, what="all have ended")
 
     assert {label for (label,) in held} == {"worker-1", "worker-2", "worker-3"}
     assert found_meanwhile == [(1,)] * AT_ONCE, "the old versions were found until the new ones were stored"
@@ -157,9 +152,7 @@ async def test_one_content_posted_fifty_times_at_once_is_one_job_and_one_call(
         worker = start(fleet, "worker-1")
         for caller in callers:
             assert await caller.exit_code(60) == 0
-        await until(
-            lambda: count(psql, "embedding_sources where active") == 7, seconds=60, what="every source is found"
-        )
+        await until(lambda: count(psql, "embedding_sources where active") == 7, what="every source is found")
         worker.send(signal.SIGTERM)
         assert await worker.exit_code() == 0
 
@@ -184,7 +177,7 @@ async def test_the_id_of_a_request_is_in_the_log_of_the_worker_and_in_every_row(
             answer = await client.post("/api/v1/embeddings", json={"texts": [text | {"content": id}]}, headers=headers)
             assert answer.headers["x-correlation-id"] == id
     worker = start(fleet, "worker-1")
-    await until(lambda: count(psql, "jobs where state = 'completed'") == 2, seconds=60, what="both are embedded")
+    await until(lambda: count(psql, "jobs where state = 'completed'") == 2, what="both are embedded")
     worker.send(signal.SIGTERM)
     assert await worker.exit_code() == 0
 

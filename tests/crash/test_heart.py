@@ -41,7 +41,7 @@ async def proxy(database_url: str) -> AsyncIterator[Proxy]:
 async def busy(oracle: Oracle, app: Retoma, seconds: float, number: int = 4) -> list[int]:
     """Jobs that somebody is in the middle of."""
     jobs = [receipt.id for receipt in await app.enqueue_many(crash_app.nap, [seconds] * number)]
-    await until(lambda: all(oracle.begun(job, "slow") for job in jobs), seconds=90, what="all are in their slow step")
+    await until(lambda: all(oracle.begun(job, "slow") for job in jobs), what="all are in their slow step")
     return jobs
 
 
@@ -61,7 +61,6 @@ async def beats(oracle: Oracle, member: Member, number: int) -> None:
     seen: set[object] = set()
     await until(
         lambda: seen.add(oracle.one(sql, member.label)) or len(seen) > number,
-        seconds=60,
         what=f"{member.label} beats {number} times",
     )
 
@@ -152,7 +151,7 @@ async def test_an_outage_costs_nobody_a_job_whoever_sweeps_first_after_it(
     proxy.down = False
     await fleet.start("newcomer").ready()
     await app.jobs.recover()
-    await until(lambda: oracle.states(jobs) == {"completed": 12}, seconds=60, what="all end")
+    await until(lambda: oracle.states(jobs) == {"completed": 12}, what="all end")
 
     assert oracle.rows(TAKEN) == []
     assert oracle.one("select count(*) from retoma.jobs where pipeline = 'retoma.recover' and state = 'completed'")
@@ -175,7 +174,7 @@ async def test_who_loses_a_connection_now_and_then_still_takes_back_what_another
             proxy.cut()
 
     losing = asyncio.create_task(trickle())
-    await until(lambda: oracle.rows(TAKEN), seconds=60, what="they are taken back while connections go on to be lost")
+    await until(lambda: oracle.rows(TAKEN), what="they are taken back while connections go on to be lost")
     losing.cancel()
 
     assert oracle.rows(TAKEN) == [("lease", 4)]
@@ -190,7 +189,7 @@ async def test_an_executor_that_does_not_read_its_orders_does_not_stop_the_heart
     member = fleet.start("ana", at_once=200, processes=2, heartbeat_seconds=0.1, lease_seconds=3)
     await member.ready(2)
     batch = await app.batch(crash_app.polite, [600.0] * 300, name="many")
-    await until(lambda: len(oracle.marks("began")) >= 300, seconds=90, what="all have begun")
+    await until(lambda: len(oracle.marks("began")) >= 300, what="all have begun")
     rude = (await app.enqueue(crash_app.blocking, 15.0)).id
     await until(lambda: oracle.begun(rude, "hold"), what="a loop stands still")
 
@@ -204,7 +203,7 @@ async def test_an_executor_that_does_not_read_its_orders_does_not_stop_the_heart
 
 async def test_a_full_pool_of_the_api_does_not_stop_the_heart(fleet: Fleet, oracle: Oracle, app: Retoma) -> None:
     member = fleet.run("ana", {"RETOMA_STATEMENT_SECONDS": "60"}, "up", "--app", "crash_app:app", "--port", "0")
-    await until(lambda: "/api/v1" in member.words(), seconds=90, what="the API is there")
+    await until(lambda: "/api/v1" in member.words(), what="the API is there")
     address = next(word for word in member.words().split() if "/api/v1" in word).rstrip(".")
     jobs = await busy(oracle, app, 600.0)
 
@@ -230,7 +229,7 @@ async def test_a_signal_that_is_said_again_and_again_does_not_spoil_an_orderly_e
 ) -> None:
     member = fleet.start("ana")
     job = (await app.enqueue(crash_app.tally, 1)).id
-    await until(lambda: oracle.state(job) == "completed", seconds=90, what="it is at work")
+    await until(lambda: oracle.state(job) == "completed", what="it is at work")
 
     while not member.ended:
         member.send(signal.SIGTERM)
@@ -258,9 +257,7 @@ async def test_a_machine_without_room_for_a_process_is_waited_for(
     working = asyncio.create_task(worker.run())
     try:
         job = (await app.enqueue(crash_app.tally, 1)).id
-        await until(
-            lambda: working.done() or oracle.state(job) == "completed", seconds=90, what="an executor could be started"
-        )
+        await until(lambda: working.done() or oracle.state(job) == "completed", what="an executor could be started")
     finally:
         worker.stop()
         await working
@@ -282,7 +279,7 @@ async def test_an_idle_worker_has_two_connections_and_asks_little(
         select count(*) from pg_stat_activity
          where datname = current_database() and backend_type = 'client backend' and pid <> pg_backend_pid()
     """
-    await until(lambda: oracle.one(sql) <= 4, seconds=90, what="only two connections each are left")
+    await until(lambda: oracle.one(sql) <= 4, what="only two connections each are left")
     await until(lambda: len(oracle.rows("select from retoma.workers where pid <> supervisor")) == 2, what="both beat")
 
     counts = []

@@ -117,7 +117,7 @@ async def test_after_one_death_all_go_on_side_by_side(fleet: Fleet, oracle: Orac
     await until(has_begun(oracle, jobs, "slow"), what="all four are in their slow step")
 
     member.send(signal.SIGKILL, executors=True, supervisor=False)
-    await until(lambda: oracle.again() == 4, seconds=20, what="all four run again, none waits for another")
+    await until(lambda: oracle.again() == 4, what="all four run again, none waits for another")
 
     assert {oracle.job(job)[3] for job in jobs} == {1}
     assert all("No job's code was running at that moment" in oracle.attempts(job)[0][4] for job in jobs)
@@ -132,7 +132,7 @@ async def test_a_job_that_must_run_alone_holds_nobody_up(fleet: Fleet, oracle: O
     await until(lambda: oracle.begun(suspect, "slow") == 3, what="it runs again, in an executor of its own")
 
     others = [receipt.id for receipt in await app.enqueue_many(crash_app.nap, [0.1] * 8)]
-    await until(lambda: oracle.states(others) == {"completed": 8}, seconds=20, what="the others are done meanwhile")
+    await until(lambda: oracle.states(others) == {"completed": 8}, what="the others are done meanwhile")
 
     assert oracle.state(suspect) == "running"
     alone = oracle.marks("began", job=suspect)[-1].pid
@@ -201,7 +201,7 @@ async def test_a_worker_that_was_frozen_past_its_lease_changes_nothing_when_it_w
     os.kill(executor, signal.SIGCONT)
     await asyncio.sleep(0.5)
     frozen.wake()
-    await until(oracle.all_ended, seconds=60, what="all jobs end")
+    await until(oracle.all_ended, what="all jobs end")
     await until(lambda: frozen.executors() not in ([], [executor]), what="the sleeper's executor is replaced")
 
     assert oracle.states() == {"completed": 4}
@@ -256,7 +256,7 @@ async def test_an_executor_whose_supervisor_is_frozen_stops_at_its_next_step_and
     fleet.start("bruno", at_once=4)
 
     cut_off.send(signal.SIGSTOP)
-    await until(oracle.all_ended, seconds=60, what="the other ends them")
+    await until(oracle.all_ended, what="the other ends them")
     cut_off.wake()
     await until(lambda: cut_off.executors() not in ([], [executor]), what="the executor is replaced")
 

@@ -14,7 +14,7 @@ from oracle import Oracle
 from retoma import Retoma
 from retoma.model.batch import Batch
 
-pytestmark = [pytest.mark.crash, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(600)]
 
 
 @pytest.fixture

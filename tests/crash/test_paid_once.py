@@ -178,7 +178,7 @@ async def test_what_was_paid_twice_is_bounded_by_the_kills_and_the_ledger_is_the
         assert all(oracle.job(job)[1] == "quarantine" for job in quarantined)
         if quarantined:  # three kills from outside look like a document that kills: a person looks, and tries again
             await app.batches.retry_failed(batch.id)
-            await until_state(oracle, batch, "completed", seconds=60)
+            await until_state(oracle, batch, "completed")
         bill = biller.bill.calls
 
     counts = accounts_for(oracle, bill, batch)
@@ -241,7 +241,7 @@ async def test_equal_requests_of_several_workers_at_the_same_moment_are_paid_onc
         for member in members:
             await member.ready(2)
         batch = await app.batch(paid_app.inquire, papers, name="equal", stall_seconds=300)
-        await until(biller.heard, seconds=90, what="the provider was asked")
+        await until(biller.heard, what="the provider was asked")
         if killed:
             asks = oracle.one("select worker_id from retoma.calls where state = 'open'")
             os.kill(oracle.one(f"select pid from retoma.workers where id = {asks}"), signal.SIGKILL)
@@ -458,7 +458,7 @@ async def test_before_an_executor_is_ended_the_answers_on_their_way_are_written_
         jobs = [receipt.id for receipt in await app.enqueue_many(paid_app.inquire, documents)]
         await until(lambda: len(biller.heard()) == 5, what="all five have asked")
 
-        await until(oracle.all_ended, seconds=60, what="all end")
+        await until(oracle.all_ended, what="all end")
 
         assert oracle.job(deaf)[:3] == ("failed", "timeout", 1)
         (killed,) = member.events("executor.killed")

@@ -105,7 +105,7 @@ async def done(library: Quotes, oracle: Oracle, id: int) -> Quote:
     def ended() -> bool:
         return bool(oracle.rows("select 1 from quotes.quote_requests where id = %s and status = 'DONE'", id))
 
-    await until(ended, seconds=120, what=f"quote {id} is done")
+    await until(ended, what=f"quote {id} is done")
     return await library.quote(id)
 
 

@@ -153,7 +153,7 @@ async def test_a_worker_over_its_limit_of_memory_costs_a_quote_nothing_but_time(
     def ended() -> bool:
         return bool(oracle.rows("select 1 from quotes.quote_requests where id = %s and status = 'DONE'", id))
 
-    await until(ended, seconds=200, what="the quote is done")
+    await until(ended, what="the quote is done")
     quote = await library.quote(id)
     after = bill(fleet)
 

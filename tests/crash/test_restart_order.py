@@ -121,7 +121,7 @@ async def test_everything_killed_and_started_in_any_order_loses_and_doubles_noth
                     wanted.extend(["worker", "second"] if part == "worker" else [part])
                     await until(lambda name=part: not house.parts[name].ended, what=f"{part} was started")
             oracle.connect()
-        await until(oracle.all_ended, seconds=200, what="all jobs end")
+        await until(oracle.all_ended, what="all jobs end")
         await until(house.is_ready, what="the server is ready")
     finally:
         keeping.cancel()

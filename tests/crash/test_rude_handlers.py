@@ -25,7 +25,7 @@ async def test_handlers_that_may_take_three_leases_never_lose_their_own(
     await fleet.start("bruno", queues=["elsewhere"]).ready()  # somebody who would recover them
     jobs = [(await app.enqueue(rude, 3 * LEASE, timeout=60)).id for rude in RUDE.values()]
 
-    await until(oracle.all_ended, seconds=60, what="they end")
+    await until(oracle.all_ended, what="they end")
 
     for job in jobs:
         assert oracle.job(job)[:5] == ("completed", None, 1, 0, 1)
@@ -116,7 +116,7 @@ async def test_a_job_that_crashes_its_executor_three_times_is_quarantined_and_th
     job = (await app.enqueue(crash_app.poison, how)).id
     innocent += [receipt.id for receipt in await app.enqueue_many(crash_app.nap, [0.1] * 10)]
 
-    await until(oracle.all_ended, seconds=60, what="all end")
+    await until(oracle.all_ended, what="all end")
 
     assert oracle.job(job)[:4] == ("failed", "quarantine", 3, 3)
     crashes = oracle.attempts(job)
@@ -139,7 +139,7 @@ async def test_ten_that_were_beside_it_all_come_to_a_good_end_without_blame(
     innocent = [receipt.id for receipt in await app.enqueue_many(crash_app.nap, [0.6] * 10, attempts=9)]
     job = (await app.enqueue(crash_app.poison, "exit")).id
 
-    await until(oracle.all_ended, seconds=60, what="all end")
+    await until(oracle.all_ended, what="all end")
 
     assert oracle.job(job)[:4] == ("failed", "quarantine", 3, 3)
     assert oracle.states(innocent) == {"completed": 10}
@@ -171,7 +171,7 @@ async def test_a_step_past_its_time_is_ended_though_its_siblings_come_and_go(
     member = fleet.start("ana", at_once=3)
     job = (await app.enqueue(crash_app.siblings, [30.0, *[0.3] * 8], attempts=1)).id
 
-    await until(oracle.all_ended, seconds=20, what="it ends")
+    await until(oracle.all_ended, what="it ends")
 
     assert oracle.job(job)[:3] == ("failed", "timeout", 1)
     assert oracle.attempts(job)[0][:4] == ("timeout", 1, "rest/0", signal.SIGKILL)

@@ -103,14 +103,14 @@ async def test_a_read_only_window_costs_nothing_and_what_was_paid_is_kept(
     executors = [await member.ready() for member in members]
     asked = await app.enqueue_many(sick_paid_app.paid, range(2))
     receipts = await app.enqueue_many(sick_app.six, [1.0] * 18)
-    await until(lambda: len({mark.job for mark in oracle.marks("began")}) == 20, seconds=90, what="all have begun")
+    await until(lambda: len({mark.job for mark in oracle.marks("began")}) == 20, what="all have begun")
     await until(lambda: oracle.one("select count(*) from retoma.calls") == 2, what="both ask")
     with read_only(oracle):
         await until(lambda: len(biller.bill.calls) == 2, what="the answers come while nothing can be written")
         await until(lambda: "ReadOnlySqlTransaction" in said(members, "saving steps"), what="a save was refused")
         await until(lambda: all("ReadOnlySqlTransaction" in member.words() for member in members), what="both met it")
         await asyncio.sleep(2.0)  # the window; steps that are done meanwhile wait to be saved
-    await until(oracle.all_ended, seconds=80, what="all jobs end")
+    await until(oracle.all_ended, what="all jobs end")
 
     nothing_was_charged(oracle, len(receipts) + len(asked))
     assert [member.executors() for member in members] == executors, "an executor was replaced"
@@ -129,13 +129,13 @@ async def test_a_failover_that_cuts_then_refuses_then_cuts_again_costs_nothing(
         await member.ready()
     receipts = await app.enqueue_many(sick_app.six, [0.1] * 20)
     plain = await app.enqueue_many(sick_app.plainly, range(10))
-    await until(lambda: len({mark.job for mark in oracle.marks("began")}) >= 10, seconds=90, what="they have begun")
+    await until(lambda: len({mark.job for mark in oracle.marks("began")}) >= 10, what="they have begun")
     for _ in range(3):
         cut(oracle)
         with read_only(oracle):
             await asyncio.sleep(0.7)
         await asyncio.sleep(0.3)
-    await until(oracle.all_ended, seconds=80, what="all jobs end")
+    await until(oracle.all_ended, what="all jobs end")
 
     nothing_was_charged(oracle, len(receipts) + len(plain))
 
@@ -154,13 +154,13 @@ async def test_a_permission_that_was_taken_and_given_again_costs_nothing(
         members = [start(fleet, "ana", url=url)]
         await members[0].ready()
         receipts = await app.enqueue_many(sick_app.six, [0.2] * 12)
-        await until(lambda: len({mark.job for mark in oracle.marks("began")}) >= 8, seconds=90, what="they have begun")
+        await until(lambda: len({mark.job for mark in oracle.marks("began")}) >= 8, what="they have begun")
         change = f"insert, update on retoma.jobs, retoma.checkpoints, retoma.attempts {{}} {role}"
         oracle.connection.execute("revoke " + change.format("from"))
         await until(lambda: "InsufficientPrivilege" in said(members, "saving steps"), what="a save was refused")
         await asyncio.sleep(1.0)
         oracle.connection.execute("grant " + change.format("to"))
-        await until(oracle.all_ended, seconds=60, what="all jobs end")
+        await until(oracle.all_ended, what="all jobs end")
     finally:
         fleet.clear_away()
         oracle.connection.execute(f"drop owned by {role}; drop role {role}")
@@ -175,13 +175,11 @@ async def test_a_server_that_takes_statements_and_answers_none_is_noticed(
         member = start(fleet, "ana", url=proxy.url, statement_seconds=2, answer_seconds=1)
         executors = await member.ready()
         receipts = await app.enqueue_many(sick_app.six, [1.0] * 10)
-        await until(
-            lambda: len({mark.job for mark in oracle.marks("done")}) >= 8, seconds=90, what="they have saved a step"
-        )
+        await until(lambda: len({mark.job for mark in oracle.marks("done")}) >= 8, what="they have saved a step")
         silent = list(proxy.wires)
         for wire in silent:
             wire.swallowing = True  # TCP stays up; new connections would be served
-        await until(oracle.all_ended, seconds=90, what="all jobs end")
+        await until(oracle.all_ended, what="all jobs end")
         assert member.executors() == executors
 
     assert "StatementHung" in member.words()
@@ -194,16 +192,16 @@ async def test_an_executor_whose_loop_fails_ends_at_once_and_one_that_forgets_a_
     member = start(fleet, "ana", at_once=4)
     [first] = await member.ready()
     running = await app.enqueue_many(sick_app.six, [0.5] * 4)
-    await until(lambda: len({mark.job for mark in oracle.marks("began")}) >= 4, seconds=90, what="they have begun")
+    await until(lambda: len({mark.job for mark in oracle.marks("began")}) >= 4, what="they have begun")
     (planted / "loop").touch()
-    await until(lambda: member.executors() not in ([first], []), seconds=90, what="another executor took its place")
+    await until(lambda: member.executors() not in ([first], []), what="another executor took its place")
     assert "planted: the main loop fails" in member.words()
-    await until(oracle.all_ended, seconds=90, what="they went on in the other")
+    await until(oracle.all_ended, what="they went on in the other")
     assert not (planted / "loop").exists()
 
     (planted / "leak").touch()
     leaked = await app.enqueue_many(sick_app.six, [0.0] * 3)
-    await until(oracle.all_ended, seconds=60, what="what was forgotten was given back")
+    await until(oracle.all_ended, what="what was forgotten was given back")
 
     assert not (planted / "leak").exists()
     assert member.events("job.forgotten")

@@ -177,7 +177,7 @@ async def test_cancelling_a_job_that_was_only_fetched_harms_nobody(fleet: Fleet,
 
     for job in fetched:
         await app.jobs.cancel(job)
-    await until(oracle.all_ended, seconds=40, what="all end")
+    await until(oracle.all_ended, what="all end")
 
     assert oracle.states(fetched) == {"cancelled": len(fetched)}
     assert oracle.states([job for job in slow if job not in fetched]) == {"completed": 10 - len(fetched)}

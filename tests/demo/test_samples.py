@@ -16,7 +16,7 @@ from retoma.providers.local import DocumentUnreadable, LocalClassifier, LocalExt
 from retoma.providers.local.kinds import detect
 from retoma.providers.local.readers import ocr
 
-pytestmark = pytest.mark.timeout(300)  # a picture of a whole page is read, and on a busy machine that takes a while
+pytestmark = pytest.mark.timeout(600)  # a picture of a whole page is read, and on a busy machine that takes a while
 
 KINDS = labelled.kinds()
 TIMEOUT = 240.0

@@ -30,14 +30,14 @@ def project(pytester: pytest.Pytester, server: str, monkeypatch: pytest.MonkeyPa
     return pytester
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(600)
 def test_the_test_of_the_guide_passes_as_it_stands_there(project: pytest.Pytester) -> None:
     project.makepyfile(test_app=blocks("test_app.py"))
 
     project.runpytest_subprocess("-q").assert_outcomes(passed=1)
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(600)
 def test_each_test_has_an_empty_database_and_an_app_gets_its_own_back(project: pytest.Pytester) -> None:
     project.makepyfile(
         """
@@ -70,7 +70,7 @@ def test_each_test_has_an_empty_database_and_an_app_gets_its_own_back(project: p
     project.runpytest_subprocess("-q").assert_outcomes(passed=3)
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(600)
 def test_without_a_server_one_is_started_and_leaves_nothing(
     project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -40,7 +40,7 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))  # children look for the functions where we do
 import hostile_functions as hostile  # noqa: E402
 
-pytestmark = [pytest.mark.skipif(sys.platform != "linux", reason="only Linux has walls"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.skipif(sys.platform != "linux", reason="only Linux has walls"), pytest.mark.timeout(600)]
 
 NAMES = (
     *("DATABASE_URL", "PGPASSWORD", "RETOMA_API_KEY", "OPENAI_API_KEY", "AWS_SECRET_ACCESS_KEY", "DB_PASS"),

@@ -16,7 +16,7 @@ from retoma import Retoma
 pytest.importorskip("celery", reason="Celery is not installed: pip install 'retoma[celery]'")
 from guest_program import guest
 
-pytestmark = [pytest.mark.crash, pytest.mark.timeout(500)]
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(600)]
 
 HERE = Path(__file__).parent
 QUOTES = """

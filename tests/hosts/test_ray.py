@@ -16,7 +16,7 @@ from retoma import Retoma
 
 pytestmark = [
     pytest.mark.crash,
-    pytest.mark.timeout(300),
+    pytest.mark.timeout(600),
     pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed here; try: make test-hosts"),
 ]
 

@@ -217,7 +217,7 @@ PROGRAMS = {
 }
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     "page", [page for page in PROGRAMS if PROGRAMS[page]], ids=lambda page: str(page.relative_to(ROOT))
 )

@@ -117,7 +117,7 @@ def test_on_the_first_pages_every_python_block_is_one_that_runs(page: Path) -> N
     assert [str(block) for block in PYTHON if block.page == page and "run" not in block.info] == []
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("page", [page for page in PAGES if TO_RUN[page]], ids=lambda page: str(page.relative_to(ROOT)))
 def test_the_blocks_of_a_page_run(page: Path, tmp_path: Path, database_url: str) -> None:
     env = {**os.environ, "DATABASE_URL": database_url, "RETOMA_HOME": str(tmp_path / ".retoma")}

@@ -12,7 +12,7 @@ from retoma.bench.evaluation.cli import accuracy as command
 from retoma.errors import ConfigurationError
 from retoma.providers import local
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 
 
 async def test_every_kind_is_read_whole_and_no_broken_file_is_read_in_part() -> None:

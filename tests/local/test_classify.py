@@ -10,7 +10,7 @@ from retoma.providers.local import LocalClassifier
 from retoma.providers.local.classify import HIGH, MEDIUM
 from retoma.providers.local.encoder import Lexical
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(600)
 
 LABELS = labelled.labels()
 TEST = labelled.documents("test")

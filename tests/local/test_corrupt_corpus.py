@@ -18,7 +18,7 @@ from retoma.providers.local.errors import ParserCrashed, ParserMemory, ParserTim
 sys.path.insert(0, str(Path(__file__).parents[1] / "corpus"))  # children look for rude readers where we do
 from bad_files import CORPUS, TEXT, Bad, whole_pdf
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture(autouse=True, scope="module")

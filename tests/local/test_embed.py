@@ -14,7 +14,7 @@ from retoma.providers.local import LocalEmbedder
 from retoma.providers.local.embed import PIECE_WORDS, pieces
 from retoma.providers.local.encoder import Encoder, Lexical, Universal
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(600)
 
 TEXTS = [each.text for each in labelled.documents("dev")[:24]]
 

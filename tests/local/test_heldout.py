@@ -15,7 +15,7 @@ from retoma.bench.evaluation.mine import mine
 from retoma.errors import ConfigurationError
 from retoma.providers.local.encoder import best_encoder
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 
 PARTS = [(made, language) for made in (heldout.documents, heldout.news) for language in heldout.LANGUAGES]
 SHINGLE = 5

@@ -16,7 +16,7 @@ from retoma.providers.local import LocalExtractor, detect
 from retoma.providers.local.errors import DocumentUnreadable
 from retoma.providers.local.readers.rtf import text_of
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(600)
 
 TEXT = "Pelo presente instrumento, as partes ajustam o seguinte."
 

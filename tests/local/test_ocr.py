@@ -25,7 +25,7 @@ pypdfium2 = pytest.importorskip("pypdfium2")
 pytest.importorskip("rapidocr")
 Image = pytest.importorskip("PIL.Image")
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 
 TEXT = "CONTRATO DE LOCAÇÃO\nO aluguel é de R$ 1.500,00, à razão de 10% de multa.\nSão Paulo, três de março."
 

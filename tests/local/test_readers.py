@@ -28,7 +28,7 @@ from retoma.providers.local.errors import DocumentEncrypted, MarkupRefused, Text
 from retoma.providers.local.readers import xlsx
 from retoma.providers.local.trail import Trail
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -82,7 +82,7 @@ def test_the_record_is_of_the_whole_test_part() -> None:
             assert RECORD[name][language]["texts"] == len(made("test", language))
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 async def test_the_record_is_what_this_classifier_gives() -> None:
     """The smallest of its sets, measured again: who changes the classifier records anew."""
     texts = heldout.news("test", "en")

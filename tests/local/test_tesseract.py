@@ -25,7 +25,7 @@ from retoma.providers.local import LocalExtractor
 
 from .test_ocr import TEXT, Image, picture, scanned_pdf, without_rapidocr
 
-pytestmark = [pytest.mark.skipif(sys.platform != "linux", reason="only Linux has walls"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.skipif(sys.platform != "linux", reason="only Linux has walls"), pytest.mark.timeout(600)]
 pytestmark.append(pytest.mark.usefixtures(without_rapidocr.__name__))
 
 LANGUAGES = {"por", "eng"}

@@ -19,7 +19,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-pytestmark = pytest.mark.timeout(500)
+pytestmark = pytest.mark.timeout(600)
 
 ROOT = Path(__file__).parents[2]
 STAMPS = Path(__file__).parent / "stamps"

@@ -38,7 +38,7 @@ from retoma.providers.folder import FolderBlobs
 from retoma.providers.s3 import S3Blobs
 from retoma.testing.wire import Fault, Served
 
-pytestmark = pytest.mark.timeout(300)  # the first time, Azurite is installed
+pytestmark = pytest.mark.timeout(600)  # the first time, Azurite is installed
 
 MEGABYTE = 1 << 20
 _numbers = count(1)

@@ -34,7 +34,7 @@ from retoma.store.jobs import Blame
 
 Hands = Callable[..., BatchHand]
 
-EXAMPLES = int(os.environ.get("BATCH_MODEL_EXAMPLES", "120"))
+EXAMPLES = int(os.environ.get("BATCH_MODEL_EXAMPLES", "60"))
 STEPS = 40
 
 WORDS = ("completed", "completed", "skipped", "review", "cancelled", "failed", "again", "released", "postponed")
@@ -500,7 +500,7 @@ def story_with(hand: BatchHand) -> type[Story]:
     return type("Story", (Story,), {"hand": hand, "told": 0, "seen": set()})
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 def test_any_story_of_batches_is_what_its_reference_says(db: BatchHand) -> None:
     story = story_with(db)
 

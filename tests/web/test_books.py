@@ -31,7 +31,7 @@ from retoma.pipelines.books.ports import Audit, Chapter, Digest, Editor
 from retoma.pipelines.books.remarks import remark
 from retoma.providers import RequestRejected
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(600)
 
 PORTUGUESE = {"Accept-Language": "pt-BR,pt;q=0.9"}
 

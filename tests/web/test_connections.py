@@ -19,7 +19,7 @@ import pytest
 from .conftest import House, Open, code
 from .test_serve import Shell, shell
 
-pytestmark = pytest.mark.timeout(150)
+pytestmark = pytest.mark.timeout(600)
 
 _ = shell  # a fixture that is used here, too
 MUCH = 40_000_000

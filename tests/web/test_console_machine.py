@@ -21,7 +21,7 @@ from .machine_stage import furnish
 PAGE = {"Accept": "text/html", "Accept-Language": "en"}
 PORTUGUESE = {"Accept": "text/html", "Accept-Language": "pt-BR"}
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(600)
 
 
 @dataclass

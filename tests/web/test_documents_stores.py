@@ -34,7 +34,7 @@ from stores import Storage, azurite_url, s3_url, storage
 
 __all__ = ["azurite_url", "s3_url", "storage"]
 
-pytestmark = pytest.mark.timeout(300)  # the first time, Azurite is installed
+pytestmark = pytest.mark.timeout(600)  # the first time, Azurite is installed
 
 TABLES = ("documents", "document_fields", "document_tables", "document_chunks", "loose_blobs")
 ALL = (DOCUMENTS, FILES)

@@ -35,7 +35,7 @@ from sample_books import CountingEditor
 
 from retoma.pipelines.books.ports import Editor
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 
 MARK = "jabuticaba"
 TEXT = (

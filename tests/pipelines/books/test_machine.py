@@ -28,7 +28,7 @@ from retoma.pipelines.books.rows import judged_rows
 from retoma.pipelines.books.search import Search, search
 from retoma.pipelines.books.verdicts import Expected, judge
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 
 CHAPTERS = tuple(str(number) for number in range(1, 7))
 SPOILED = {

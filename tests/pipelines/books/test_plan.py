@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import made_books  # after the path
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(600)
 
 PROSE = "O salineiro olha o vento e espera que a água perca o que tem de perder antes de abrir a comporta. "
 

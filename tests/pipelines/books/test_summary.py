@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import made_books
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(600)
 
 
 def whole(text: str, title: str = "Um capítulo") -> Chapter:

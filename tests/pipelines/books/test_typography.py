@@ -18,7 +18,7 @@ import made_books
 import set_pages
 from set_pages import Set, body
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(600)
 
 TITLES = ("a casa junto do mar.", "o que o vento trouxe.", "de quem era a salina.", "uma carta sem resposta.")
 """They look like lines of the text; only their letters say what they are."""

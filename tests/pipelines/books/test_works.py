@@ -19,7 +19,7 @@ from retoma.providers.folder import FolderBlobs
 from retoma.providers.local import LocalExtractor
 from retoma.testing import drain
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 
 WORK = Path(__file__).parent / "works" / "o_alienista.txt"
 CHAPTERS = {

@@ -20,7 +20,7 @@ from retoma.providers.factory import providers_from
 from retoma.providers.folder import FolderBlobs
 from retoma.testing import drain
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 
 LIST = """código;descrição;quantidade
 1;Cadeira giratória presidente com braços;4

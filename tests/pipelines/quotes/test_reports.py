@@ -23,7 +23,7 @@ from retoma.pipelines.quotes.reports import Kind, Reports, of_row
 from retoma.providers.factory import providers_from
 from retoma.testing import drain
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 
 LIST = "codigo;descricao;quantidade\n1;Estante de aço 6 prateleiras;3\n2;Nobreak 1500 VA bivolt;1\n".encode()
 KINDS: tuple[Kind, ...] = ("pdf", "xlsx", "json")

@@ -25,7 +25,7 @@ from retoma.pipelines.quotes.reports import Kind, Reports, of_row
 from retoma.providers.factory import providers_from
 from retoma.testing import drain
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 
 KINDS: tuple[Kind, ...] = ("pdf", "xlsx", "json")
 FACTORS: dict[str, Any] = {

@@ -289,7 +289,7 @@ async def test_however_many_pages_want_a_picture_only_a_few_browsers_run_at_once
     assert max(running) <= screenshots.AT_ONCE
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(600)
 async def test_a_picture_is_taken_of_the_saved_page_and_reaches_nobody() -> None:
     browser = screenshots.find_browser()
     if browser is None:

@@ -245,7 +245,7 @@ REASONS = {
 }
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(600)
 async def test_every_page_of_the_catalogue_gives_its_price_or_its_trap(market: Market) -> None:
     wrong = []
     for place, page in data()["pages"].items():
