@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from retoma.cli import acting, context, output
+from retoma.cli import acting, context, output, working
 from retoma.cli.language import Phrase, language
+from retoma.cli.root import INTERRUPTED
 
 if TYPE_CHECKING:
+    from retoma.app.retoma import Retoma
     from retoma.pipelines.books.library import Books
     from retoma.pipelines.books.model import PlannedChapter, Session, Standing
     from retoma.pipelines.books.search import Judged, Search
@@ -80,6 +82,8 @@ def books() -> None:
 def summarize(file: Path, title: str | None, reference: str | None, *, wait: bool) -> None:
     """Send a book: PDF, EPUB, DOCX, text or Markdown. A worker sums it up chapter by chapter.
 
+    With --wait, where no worker serves the pipeline, one works here meanwhile.
+
     The same content in the same configuration finds its session, which goes on where it stopped. Session, state and
     chapters are printed. Exit code 8 when, with --wait, it failed.
     """
@@ -91,9 +95,9 @@ def summarize(file: Path, title: str | None, reference: str | None, *, wait: boo
         started = await library.summarise(file.name, read_from(file), title=title)
         if started.found:
             output.talk("This book is known in this configuration: its session goes on.")
-        return await _followed(library, started.session) if wait else started.session
+        return started.session
 
-    _told(_change(reference, None, sent))
+    _finish(sent, None, reference, wait=wait)
 
 
 @books.command()
@@ -110,10 +114,9 @@ def resume(session: str, file: Path | None, reference: str | None, *, wait: bool
         if file is not None:
             _must_be_readable(file)
             await library.attach(session, file.name, read_from(file))
-        now = await library.resume(session)
-        return await _followed(library, now) if wait else now
+        return await library.resume(session)
 
-    _told(_change(reference, session, resumed))
+    _finish(resumed, session, reference, wait=wait)
 
 
 @books.command()
@@ -341,6 +344,38 @@ def _must_be_readable(file: Path) -> None:
             pass
     except OSError as error:
         raise ConfigurationError(f"{file} cannot be read: {error.strerror}.", next="Name a book.") from None
+
+
+def _finish(act: Callable[[Books], Awaitable[Session]], id: str | None, reference: str | None, *, wait: bool) -> None:
+    """Do what was asked and say how the session stands; with *wait*, once nothing happens any more."""
+    from retoma.pipelines.books.library import Books
+
+    async def done(app: Retoma) -> tuple[Session, bool]:
+        """The session, and whether the wait for it came to its end."""
+        library = Books(app)
+        session = await acting.beside(app, "book", id, act(library))
+        ended = await _ended(app, library, session, reference) if wait else session
+        return ended or await library.get(session.id), ended is not None
+
+    if wait:
+        working.hush()
+    session, ended = context.ask_program(reference, done)
+    if not ended:
+        output.talk(
+            "You left; nothing that is done is lost. To go on: {command}",
+            command=f"retoma books resume {session.id} --wait",
+        )
+        click.get_current_context().exit(INTERRUPTED)
+    _told(session)
+
+
+async def _ended(app: Retoma, library: Books, session: Session, reference: str | None) -> Session | None:
+    """The session once nothing happens any more; None when the wait was interrupted."""
+    from retoma.pipelines.books.pipeline import summarise_book
+
+    return await working.ended(
+        app, _followed(library, session), summarise_book, reference=context.reference_of(reference)
+    )
 
 
 async def _followed(library: Books, session: Session) -> Session:

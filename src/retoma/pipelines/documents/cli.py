@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 import sys
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID
 
 import click
 
-from retoma.cli import acting, context, output
+from retoma.cli import acting, context, output, working
 from retoma.cli.language import relayed
+from retoma.cli.root import INTERRUPTED
 
 if TYPE_CHECKING:
+    from retoma.app.retoma import Retoma
     from retoma.pipelines.documents.library import Documents
     from retoma.pipelines.documents.model import Document, Found, Processing
 
@@ -68,44 +71,73 @@ _id = click.argument("id", type=click.UUID)
 def ingest(files: tuple[Path, ...], reference: str | None, *, wait: bool) -> None:
     """Send files. A worker reads, cuts, embeds and stores them; what is there already is not sent twice.
 
-    One line per file: id, status, file, and the document it is equal to. Exit code 8 when some were refused (or, with
-    --wait, failed).
+    With --wait, where no worker serves the pipeline, one works here meanwhile. One line per file: id, status, file, and
+    the document it is equal to. Exit code 8 when some were refused (or, with --wait, failed).
     """
-    refused, failed = _change(reference, None, lambda library: _ingest(library, files, wait=wait), files=len(files))
-    if refused or failed:
-        taken = len(files) - refused
+    if wait:
+        working.hush()
+    sent, failed = context.ask_program(reference, lambda app: _sent(app, files, reference, wait=wait))
+    if failed is None:
+        command = shlex.join(["retoma", "documents", "ingest", *map(str, files), "--wait"])
+        output.talk("You left; nothing that is done is lost. To go on: {command}", command=command)
+        click.get_current_context().exit(INTERRUPTED)
+    if sent.refused or failed:
         output.talk(
             "{taken} of {number} files were taken, {failed} of them failed."
             if wait
             else "{taken} of {number} files were taken.",
-            taken=taken,
+            taken=len(files) - sent.refused,
             number=len(files),
             failed=failed,
         )
-    click.get_current_context().exit(SOME_REFUSED if refused or failed else 0)
+    click.get_current_context().exit(SOME_REFUSED if sent.refused or failed else 0)
 
 
-async def _ingest(library: Documents, files: Sequence[Path], *, wait: bool) -> tuple[int, int]:
-    """How many files were refused, and how many of the others failed."""
+@dataclass(slots=True)
+class Sent:
+    """What became of the files that were named: how many were refused, and what is said of each of the others."""
+
+    refused: int = 0
+    taken: dict[UUID, str] = field(default_factory=dict)
+
+
+async def _sent(app: Retoma, files: Sequence[Path], reference: str | None, *, wait: bool) -> tuple[Sent, int | None]:
+    """What was sent; and how many documents failed, or None when the wait for that was interrupted."""
+    from retoma.pipelines.documents.library import Documents
+
+    library = Documents(app)
+    sending = _ingest(library, files, say=not wait)
+    sent = await acting.beside(app, "document", None, sending, noted={"files": len(files)})
+    return sent, await _ended(app, library, sent, reference) if wait and sent.taken else 0
+
+
+async def _ingest(library: Documents, files: Sequence[Path], *, say: bool) -> Sent:
     from retoma.pipelines.files.ingest import FileRefused, read_from
 
-    refused, taken = 0, {}
+    sent = Sent()
     for path in files:
         try:
             received = await library.receive(path.name, read_from(path))
         except FileRefused as error:
             said = f"{relayed(error.message)} {relayed(error.next)}".rstrip()
             output.talk("{path}: {code}: {said}", path=path, code=error.code, said=said)
-            refused += 1
+            sent.refused += 1
         except OSError as error:
             output.talk("{path}: it cannot be read: {strerror}.", path=path, strerror=error.strerror)
-            refused += 1
+            sent.refused += 1
         else:
             equal = f"\tequal to {received.duplicate_of}" if received.duplicate_of else ""
-            taken[received.document.id] = f"{path}{equal}"
-            if not wait:
+            sent.taken[received.document.id] = f"{path}{equal}"
+            if say:
                 output.say(f"{received.document.id}\t{received.document.status}\t{path}{equal}")
-    return refused, await _follow(library, taken) if wait else 0
+    return sent
+
+
+async def _ended(app: Retoma, library: Documents, sent: Sent, reference: str | None) -> int | None:
+    """How many of the documents failed, once all have ended; None when the wait was interrupted."""
+    from retoma.pipelines.documents.pipeline import process
+
+    return await working.ended(app, _follow(library, sent.taken), process, reference=context.reference_of(reference))
 
 
 async def _follow(library: Documents, taken: dict[UUID, str]) -> int:
@@ -187,8 +219,8 @@ def show_one(id: UUID, *, as_json: bool) -> None:
     told = output.plain(document)
     counted = {name: len(rows) for name, rows in list(found.items())[2:] if isinstance(rows, list)}
     output.fields(told | counted, as_stored=True)
-    for field in output.plain(found["fields"]):
-        output.say(f"{field['name']}\t{field['value']}\t{field['confidence']:.2f}")
+    for each in output.plain(found["fields"]):
+        output.say(f"{each['name']}\t{each['value']}\t{each['confidence']:.2f}")
 
 
 @documents.command()
@@ -227,12 +259,8 @@ def _look(reference: str | None, id: UUID | None, question: Callable[[Documents]
     return context.ask_program(reference, lambda app: acting.shown(app, "document", id, question(Documents(app))))
 
 
-def _change(
-    reference: str | None, id: UUID | None, question: Callable[[Documents], Awaitable[T]], **noted: object
-) -> T:
-    """The same for what changes documents, or the one of that *id*."""
+def _change(reference: str | None, id: UUID, question: Callable[[Documents], Awaitable[T]]) -> T:
+    """The same for what changes the document of that *id*."""
     from retoma.pipelines.documents.library import Documents
 
-    return context.ask_program(
-        reference, lambda app: acting.beside(app, "document", id, question(Documents(app)), noted=noted)
-    )
+    return context.ask_program(reference, lambda app: acting.beside(app, "document", id, question(Documents(app))))
