@@ -8,7 +8,7 @@ from typing import Any
 
 from retoma.pipelines.books.ports import Ask, Chapter, ChapterPlan, Digest, Quotation, RecallItem, Summary
 from retoma.pipelines.books.remarks import all_said
-from retoma.pipelines.books.text import audit, chunks, plan, prompts
+from retoma.pipelines.books.text import audit, chunks, plan, prompts, recall
 from retoma.pipelines.books.text.markers import missing, unmarked
 from retoma.pipelines.books.text.prompts import Addendum, Draft, Reading
 from retoma.pipelines.books.text.sentences import flat
@@ -29,7 +29,7 @@ class LocalEditor:
     def __init__(self, encoder: Encoder | None = None) -> None:
         self._encoder = encoder or best_encoder()
         self.model = f"{self._encoder.model}+lexrank"
-        self.parameters: Mapping[str, Any] = {**_PARAMETERS, "summary": 1}
+        self.parameters: Mapping[str, Any] = {**_PARAMETERS, "summary": 2}
 
     def detect(self, document: Extraction) -> ChapterPlan:
         """The chapters of *document*."""
@@ -61,7 +61,7 @@ class ModelEditor:
         self.parameters: Mapping[str, Any] = {
             **_PARAMETERS,
             "prompts": prompts.VERSION,
-            "recall": self._encoder.model,
+            "recall": f"{self._encoder.model}+{recall.VERSION}",
         }
 
     def detect(self, document: Extraction) -> ChapterPlan:
