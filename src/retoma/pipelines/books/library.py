@@ -7,7 +7,6 @@ import json
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict
-from decimal import Decimal
 from pathlib import PurePath
 from typing import Any, TypeVar
 from uuid import uuid4
@@ -18,6 +17,7 @@ from retoma.errors import ConfigurationError, Conflict, NotFound
 from retoma.model.ids import JobId
 from retoma.pipelines.books import chapters, checkpoints, feedback, sessions
 from retoma.pipelines.books.contract import Checkpoint
+from retoma.pipelines.books.cost import cost_of
 from retoma.pipelines.books.editor import editor_for
 from retoma.pipelines.books.model import (
     FEEDBACK,
@@ -226,14 +226,9 @@ class Books:
             PlannedChapter(number=each.number, title=each.title, words=each.words, reused_from=held.get(each.sha256))
             for each in known
         )
-        plan = Plan(
-            configuration=configuration, session_id=there[0] if there else None, chapters=planned, cost=Decimal(0)
-        )
-        if not self.editor.bills or not plan.redone_words:
-            return plan
-        ((cost, words),) = await self.app.fetch(sessions.price(wanted))
-        guess = cost / words * plan.redone_words if words else None
-        return Plan(configuration=configuration, session_id=plan.session_id, chapters=planned, cost=guess)
+        again = [each.words for each in planned if each.reused_from is None]
+        cost = await cost_of(self.app, self.editor, wanted, again)
+        return Plan(configuration=configuration, session_id=there[0] if there else None, chapters=planned, cost=cost)
 
     # — acting —
 

@@ -13,7 +13,7 @@ from retoma.pipelines.books.text.markers import missing, unmarked
 from retoma.pipelines.books.text.prompts import Addendum, Draft, Reading
 from retoma.pipelines.books.text.sentences import flat
 from retoma.pipelines.books.text.summary import Source, Written, digest, shortfalls, write
-from retoma.providers import Extraction, RequestRejected
+from retoma.providers import Extraction, RequestRejected, Usage
 from retoma.providers.local.encoder import Encoder, best_encoder
 from retoma.providers.local.threads import beside
 
@@ -67,6 +67,10 @@ class ModelEditor:
     def detect(self, document: Extraction) -> ChapterPlan:
         """The chapters of *document*; no model is asked."""
         return plan.detect(document)
+
+    def expected(self, words: int) -> Usage:
+        """About what the requests for a chapter with so many *words* use, when its first summary passes."""
+        return prompts.expected(words)
 
     async def summarise(self, chapter: Chapter, *, ask: Ask | None, timeout: float) -> Digest:
         """The summary of *chapter*; each request has a name that is the same on every run."""
