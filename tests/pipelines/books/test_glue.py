@@ -19,7 +19,7 @@ from retoma.pipelines.books.library import Books
 from retoma.pipelines.books.text import plan
 from retoma.pipelines.books.text.prompts import Draft, Reading
 from retoma.pipelines.books.text.summary import Source, write
-from retoma.providers import Answer, BlobStore, Chat, Extraction, Extractor, Page, Prompt, Usage
+from retoma.providers import Answer, BlobStore, Chat, Extraction, Extractor, Page, Prompt, ProviderDown, Usage
 from retoma.providers.folder import FolderBlobs
 from retoma.providers.local.encoder import best_encoder
 from retoma.testing import drain
@@ -34,12 +34,17 @@ class Model:
 
     def __init__(self) -> None:
         self.asked: list[str] = []
+        self.stumbles = False
+        self.stumbled: list[Prompt] = []
         found = plan.detect(Extraction(pages=[Page(number=1, text=TEXT)], reader="test"))
         self._drafts = {each.number: _good(Source.of(each, best_encoder())) for each in found.chapters}
 
     async def chat(self, prompt: Prompt, *, timeout: float) -> Answer:  # noqa: ARG002
         said = re.match(r"Chapter (\w+):", prompt.messages[-1].content)
         assert said is not None
+        if self.stumbles and prompt not in self.stumbled:
+            self.stumbled.append(prompt)
+            raise ProviderDown("It is down.", provider=self.provider, paid=False)
         self.asked.append(said[1])
         reads = "ideas" in (prompt.schema or {})["properties"]
         answer = Reading(ideas=["Helena guardou a carta."]) if reads else self._drafts[said[1]]
@@ -124,3 +129,18 @@ async def test_what_nobody_can_price_costs_an_unknown_sum_and_not_nothing(
 
     assert (await books.plan(id)).redone_words > 0
     assert (await books.plan(id)).cost is None
+
+
+async def test_a_book_that_is_interrupted_before_every_request_asks_each_of_them_once(
+    books: Books, app: Retoma, model: Model, psql: psycopg.Connection
+) -> None:
+    model.stumbles = True
+    id = (await books.summarise("livro.txt", pieces())).session.id
+    for _ in range(20):
+        await drain(app)
+        if (session := await books.get(id)).state == "failed":
+            await books.resume(id)
+        psql.execute("update retoma.jobs set run_at = now() where state = 'queued'")
+
+    assert (session.state, session.passed) == ("done", 3), session.reason
+    assert len(model.stumbled) == len(model.asked) == 3 * 2, "each chapter is read once and written once"
