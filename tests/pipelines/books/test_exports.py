@@ -95,6 +95,7 @@ def test_markdown_keeps_what_the_book_says_from_becoming_a_mark() -> None:
     text = made("markdown", finished()).decode()
 
     assert "## I. A água & o vento" in text
+    assert "**I. A água & o vento**\n\n- Ponto 1" in text, "points of the page on the whole book stand apart"
     assert "[p. 12](<https://livros.example/ler?a=1&p=12#x>)" in text
     assert "\\<sal\\>" in text
     assert "\\*não\\*" in text

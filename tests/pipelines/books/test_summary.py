@@ -202,12 +202,25 @@ def test_what_says_of_whom_it_speaks_stands_alone(sentence: str) -> None:
     ids=["dash", "dash on wrapped lines", "quotes"],
 )
 def test_what_somebody_says_is_not_told_as_if_the_book_said_it(text: str) -> None:
-    said = "Ainda ontem o escriturário prestou contas da casa."
+    said = "O escriturário prestou contas da casa ainda ontem."
 
     found = {each.text: each.standing for each in sentences_of(text.format(said=said))}
 
     assert found[said] is Standing.SPOKEN
     assert next(standing for told, standing in found.items() if told.startswith("A vila")) is Standing.ALONE
+
+
+def test_what_somebody_says_may_be_quoted_and_no_key_point_is_said_twice() -> None:
+    chapter = next(each for each in real_chapters() if each.title == "UMA TEORIA NOVA")
+    source = source_of(chapter)
+    standing = {each.text: each.standing for each in source.sentences}
+
+    told = write(source).summary
+
+    quoted = [each.text for each in told.quotations]
+    assert {standing[each] for each in quoted} <= {Standing.ALONE, Standing.SPOKEN}
+    assert Standing.SPOKEN in {standing[each] for each in quoted}
+    assert not set(quoted) & set(told.key_points)
 
 
 def test_a_chapter_that_is_all_dialogue_is_summed_up_too() -> None:

@@ -60,7 +60,7 @@ def _parts(book: FinishedBook) -> Iterator[Part]:
     one = word(language, "executive")
     entries = "".join(
         f"<h2>{_text(entry.number if entry.title in ('', entry.number) else f'{entry.number}. {entry.title}')}</h2>"
-        f"<p>{_text(' '.join(entry.points))}</p>"
+        f"<ul>{''.join(f'<li>{_text(each)}</li>' for each in entry.points)}</ul>"
         for entry in book.executive
         if entry.points
     )

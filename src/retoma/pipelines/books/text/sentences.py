@@ -46,8 +46,8 @@ def sentences_of(text: str) -> list[Sentence]:
         said = discourse.within(told_by_somebody, start, place)
         line = flat(piece)
         standing = discourse.standing(line, language, known)
-        if said:
-            standing = max(standing, Standing.SPOKEN)
+        if said:  # what leans on what somebody said before is understood nowhere else
+            standing = Standing.SPOKEN if standing in {Standing.ALONE, Standing.SPOKEN} else Standing.APART
         found.append(Sentence(line, start, place, standing, bisect_right(starts, start)))
     return found
 

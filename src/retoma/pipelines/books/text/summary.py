@@ -180,13 +180,18 @@ def key_points(source: Source) -> list[str]:
 def quotations(source: Source, points: Sequence[str] = ()) -> list[Quotation]:
     """Sentences to remember, as they stand there, with their pages: spoken ones first, key points last."""
     least, most = audit.QUOTATIONS
-    places = standing_places(source.sentences, least)
+    places = [
+        place for place, each in enumerate(source.sentences) if each.standing in {Standing.ALONE, Standing.SPOKEN}
+    ]
+    if len(places) < least:
+        places = standing_places(source.sentences, least)
     if not places:
         return []
     weights = source.weights[places].copy()
     for at, place in enumerate(places):
         sentence = source.sentences[place]
-        weights[at] += 0.3 * bool(_SPOKEN.search(sentence.text)) - 0.5 * (sentence.text in points)
+        spoken = sentence.standing is Standing.SPOKEN or _SPOKEN.search(sentence.text) is not None
+        weights[at] += 0.3 * spoken - 0.5 * (sentence.text in points)
         weights[at] -= 1.0 * (not _SHORTEST_QUOTATION <= sentence.words <= _LONGEST_QUOTATION)
     lengths = np.array([source.sentences[place].words for place in places], dtype=np.int64)
     count = min(most, max(least, len(places) // 10))
