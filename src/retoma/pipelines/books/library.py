@@ -192,20 +192,22 @@ class Books:
             raise NotFound(f"Chapter {number} of session {id} is not done.", next=f"retoma books show {id}")
         return found
 
-    async def finished(self, id: str) -> FinishedBook:
-        """The whole book, once it is done: what exports and the executive summary are made from."""
+    async def finished(self, id: str, *, site: str = "") -> FinishedBook:
+        """The whole book, once it is done: what exports and the executive summary are made from. Quotations open their
+        page of the source at *site*, where that is known.
+        """
         session = await self.get(id)
         if session.state != "done":
             raise Conflict(
                 f"Session {id} is not done: {session.done} of {session.chapters} chapters are.",
                 next=f"retoma books resume {id}",
             )
-        return book_of(session, await self.results(id))
+        return book_of(session, await self.results(id), site=site)
 
-    async def export(self, id: str, format: str) -> bytes:
-        """The finished book as one file; *format* is one of FORMATS."""
+    async def export(self, id: str, format: str, *, site: str = "") -> bytes:
+        """The finished book as one file; *format* is one of FORMATS, *site* the address under which it is read."""
         _, write = FORMATS[format]
-        return await asyncio.to_thread(write, await self.finished(id))
+        return await asyncio.to_thread(write, await self.finished(id, site=site))
 
     async def plan(self, id: str) -> Plan:
         """What the configuration of this app would reuse of a book, what it would do again, and what that costs."""

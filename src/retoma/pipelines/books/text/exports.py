@@ -69,7 +69,7 @@ def _json_chapter(book: FinishedBook, chapter: FinishedChapter) -> dict[str, Any
         "resumo": summary.text,
         "pontos_chave": list(summary.key_points),
         "citacoes": [
-            {"text": each.text, "page": each.page, "link": book.page_link(each.page) or None}
+            {"text": each.text, "page": each.page, "link": book.page_link(chapter, each.page) or None}
             for each in summary.quotations
         ],
         "exemplos": list(summary.examples),
@@ -116,7 +116,7 @@ def _markdown_chapter(book: FinishedBook, chapter: FinishedChapter) -> Iterator[
         yield f"### {word(language, 'quotations')}"
     for each in summary.quotations:
         page = word(language, "page", page=each.page) if each.page is not None else ""
-        link = book.page_link(each.page)
+        link = book.page_link(chapter, each.page)
         where = f" ([{page}](<{link}>))" if link else f" ({page})" if page else ""
         yield f"> {_escaped(each.text)}{where}"
     if excuse := "\n".join(f"- {_escaped(each)}" for each in summary.examples) or summary.shortfalls.get("exemplos"):
