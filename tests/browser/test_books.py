@@ -83,9 +83,11 @@ def test_a_text_is_sent_followed_by_itself_and_read_chapter_by_chapter(
         expect(page.locator(".lengths [aria-current]")).to_have_text(length)
         expect(page.locator("#reading .prose a")).to_have_count(4)
     exports = page.locator(".exports a")
-    assert [str(each.get_attribute("href")).partition("/export")[2] for each in exports.all()] == [
-        f"?format={format}" for format in ("epub", "pdf", "markdown", "json")
-    ]
+    begins = {"epub": b"PK", "pdf": b"%PDF-", "markdown": b"# A salina", "json": b"{"}
+    assert exports.count() == len(begins)
+    for link, (format, first) in zip(exports.all(), begins.items(), strict=True):
+        had = page.request.get(f"{house.url}{link.get_attribute('href')}")
+        assert (had.status, had.body()[: len(first)]) == (200, first), format
 
     page.locator("#chapters").get_by_role("link", name="O que Helena viu").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("2 · O que Helena viu")
@@ -191,6 +193,11 @@ def test_quotations_of_a_pdf_open_its_page_and_the_pages_that_were_read_are_coun
     expect(link).to_have_attribute("href", f"{place.removeprefix(house.url)}/source#page=3")
     shown = page.request.get(f"{place}/source")
     assert (shown.headers["content-type"], shown.body()[:5]) == ("application/pdf", b"%PDF-")
+    exported = page.request.get(f"{house.url}/api/v1{place.removeprefix(house.url)}/export/json").json()
+    (told, *_) = exported["chapters"][1]["citacoes"]
+    page.goto(told["link"])
+    expect(page.locator(f"#page-{told['page']}")).to_be_visible()
+    page.go_back()
     quotation.get_by_role("link", name="Abrir a página 3").click()
     expect(page.locator("#page-3")).to_be_visible()
     expect(page.locator("mark:target")).to_have_count(1)

@@ -6,7 +6,6 @@ The bill of the provider says what was paid, the rows say what is there; nobody 
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
@@ -28,21 +27,11 @@ from retoma.providers.folder import FolderBlobs
 from retoma.testing.billing import Biller
 
 CHAPTERS = 3
-KILLED = 6
-"""Chapters of the book whose worker is killed in each of them: twice at every place where it can die."""
-
 WHERE = ("during", "ask", "chapter")
 """In the chapter before it asks, between the answer and the save, and after the save."""
 
-TIMES = int(os.environ.get("BOOKS_KILLS", "1"))
-"""How often it is killed in each chapter, up to 3: a worker takes seconds to start."""
-
-PLACES = [
-    f"{where}/{number}"
-    for number in range(1, KILLED + 1)
-    for place, where in enumerate(WHERE)
-    if (place - number + 1) % len(WHERE) < TIMES
-]
+PLACES = [f"{where}/{number}" for number in range(1, CHAPTERS + 1) for where in WHERE]
+"""Every chapter, at every place where it can die."""
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(600)]
 
@@ -111,7 +100,7 @@ def none_again(oracle: Oracle) -> None:
 async def test_a_kill_in_every_chapter_and_between_answer_and_save_repeats_no_chapter_and_pays_none_twice(
     fleet: Fleet, oracle: Oracle, books: Books, biller: Biller
 ) -> None:
-    id = (await books.summarise("livro.md", pieces(book_text(KILLED)))).session.id
+    id = (await books.summarise("livro.md", pieces(book_text(CHAPTERS)))).session.id
     for place in PLACES:
         member = fleet.start(
             place.replace("/", "-"), app="books_app:app", at_once=1, queues=["books"], crash_after=place
@@ -132,14 +121,14 @@ async def test_a_kill_in_every_chapter_and_between_answer_and_save_repeats_no_ch
     member.send(signal.SIGTERM)
     await member.exit_code()
 
-    each_once(oracle, biller, KILLED)
+    each_once(oracle, biller, CHAPTERS)
     # Asked again is what died before it was saved, and nothing else; the answer was on record, and the bill shows it.
     asked = Counter(mark.step for mark in oracle.marks("asks"))
     assert asked == {
-        str(number): 1 + sum(place == f"ask/{number}" for place in PLACES) for number in range(1, KILLED + 1)
+        str(number): 1 + sum(place == f"ask/{number}" for place in PLACES) for number in range(1, CHAPTERS + 1)
     }
     assert (await books.get(id)).state == "done"
-    assert list(await books.results(id)) == [str(number) for number in range(1, KILLED + 1)]
+    assert list(await books.results(id)) == [str(number) for number in range(1, CHAPTERS + 1)]
 
 
 async def test_an_export_that_is_killed_leaves_whole_files_and_the_next_one_ends_it(

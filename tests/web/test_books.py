@@ -294,6 +294,23 @@ def test_what_was_told_is_not_taken_back_when_a_checkpoint_is_set_aside(
     assert [(seq, said["percentage"]) for seq, said in listening[0]] == [(6, 100)]
 
 
+def test_a_standstill_is_told_at_no_lower_percentage_than_was_heard(library: Library, psql: psycopg.Connection) -> None:
+    id = library.send()
+    library.work()
+    psql.execute("update books.checkpoints set body = ''::bytea where chapter_number = '3'")
+    psql.execute("update books.sessions set finished_at = null")
+    library.house.post(f"/books/{id}/resume")
+    headers = {"Accept": "text/event-stream", "Last-Event-ID": "5"}
+
+    with library.client.stream("GET", f"/api/progress/{id}", headers=headers, timeout=60) as response:
+        lines = response.iter_lines()
+        next(lines)  # it has begun
+        library.house.post(f"/books/{id}/pause")
+        ((_, said),) = _heard(lines)
+
+    assert (said["stage"], said["percentage"]) == ("paused", 95), "three chapters were told, though one is set aside"
+
+
 def test_a_list_in_doubt_waits_until_a_person_has_mended_it(library: Library, editor: CountingEditor) -> None:
     editor.doubts = (remark("numbers_missing", n=1, numbers="3"),)
     id = library.send()

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from retoma.bench.evaluation import labelled
 from retoma.pipelines.books.ports import Chapter, Digest, Quotation
 from retoma.pipelines.books.text import audit, chunks, coverage, executive, markers, plan, recall
+from retoma.pipelines.books.text.discourse import Standing
 from retoma.pipelines.books.text.sentences import flat, is_readable, owners, sentences_of
 from retoma.pipelines.books.text.summary import Source, Written, digest, summarise, write
 from retoma.providers import Extraction, Page
@@ -102,10 +103,32 @@ def test_all_that_is_told_stands_in_the_chapter_and_quotations_on_their_page(
             assert quotation.page in source.chapter.pages
 
 
-def test_sentences_can_be_read_alone(written: list[Written]) -> None:
-    for each in written:
-        for sentence in sentences_of(each.summary.text):
-            assert is_readable(sentence.text), sentence.text
+REAL = Path(__file__).parent / "works" / "o_alienista.txt"
+
+
+def real_chapters() -> list[Chapter]:
+    """Chapters that people wrote, with dialogue and pronouns, in both languages."""
+    texts = (REAL.read_text(encoding="utf-8"), labelled.book("pt"), labelled.book("en"))
+    found = [plan.detect(Extraction(pages=(Page(number=1, text=text),), reader="text")).chapters for text in texts]
+    return [each for chapters in found for each in chapters if each.words > 400]
+
+
+@pytest.mark.parametrize("chapter", real_chapters(), ids=lambda each: each.title or each.number)
+def test_a_sentence_of_a_summary_is_read_alone_or_behind_the_one_it_leans_on(chapter: Chapter) -> None:
+    source = source_of(chapter)
+    places = {each.text: place for place, each in enumerate(source.sentences)}
+
+    told = write(source).summary
+
+    taken = [places[each.text] for each in sentences_of(told.text)]
+    assert taken == sorted(set(taken)), "they stand in the order of the chapter"
+    for before, place in itertools.pairwise([-1, *taken]):
+        assert source.sentences[place].readable or (
+            source.sentences[place].standing is Standing.LEANS and place == before + 1
+        ), source.sentences[place].text
+    assert sum(place == before + 1 for before, place in itertools.pairwise(taken)) >= len(taken) // 3, "passages"
+    for said in told.key_points:
+        assert source.sentences[places[said]].readable, said
 
 
 @pytest.mark.parametrize(
@@ -118,6 +141,22 @@ def test_sentences_can_be_read_alone(written: list[Written]) -> None:
         "Isso mudou tudo o que se sabia da cidade inteira.",
         "Mas a cidade não quis saber do que tinha acontecido.",
         "They left the house before the others had come back.",
+        "Dito isso, meteu-se em Itaguaí para estudar a ciência.",
+        "Dali foi à Câmara, onde os vereadores debatiam a proposta.",
+        "Um dos tios dele, caçador de pacas, admirou-se da escolha.",
+        "Era na Rua Nova, a mais bela rua da vila inteira.",
+        "Dividiu-os primeiramente em duas classes, os furiosos e os mansos.",
+        "Conteve-se, entretanto, e limitou-se a agradecer ao marido.",
+        "Porque este tópico deve ficar claramente definido desde o começo.",
+        "O outro andava sempre à roda das salas ou do pátio.",
+        "Um, por exemplo, um rapaz bronco que fazia discursos.",
+        "Quanto ao gesto, era o mesmo do dia do casamento.",
+        "Mal dormia e mal comia, de tanto ler textos antigos.",
+        "Note-se que a viúva tinha pensado nisso mesmo antes.",
+        "A Casa Verde, disse o médico, é agora uma espécie de mundo.",
+        "The other walked about the yard all day and all night.",
+        "Meanwhile the town had forgotten the whole of the affair.",
+        "Above all, she wanted her brother to come back home.",
         "12. Cf. o volume anterior, onde se trata da mesma coisa.",
         "CAPÍTULO SEGUNDO DA PRIMEIRA PARTE DO LIVRO INTEIRO.",
         "continua a frase que começou na página de antes, aqui.",
@@ -127,6 +166,96 @@ def test_sentences_can_be_read_alone(written: list[Written]) -> None:
 )
 def test_what_leans_on_something_else_is_not_taken(sentence: str) -> None:
     assert not is_readable(sentence)
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "Naquele ano a ponte mudou, porque Lívia deixou a igreja para trás.",
+        "O médico deve examinar seus doentes todos os dias do ano.",
+        "É proibido entrar na salina depois do meio-dia sem chapéu.",
+        "Entende-se por salmoura a água que já passou pelos tanques.",
+        "Enganava-se o digno magistrado; o médico arranjou tudo em um mês.",
+        "Depois de longos estudos, a Câmara votou um imposto novo.",
+        "Era uma vez uma salina que ficava longe do mar.",
+        "The builder raised his hand and the whole crowd fell silent.",
+        "For example, a company of soldiers crossed the bridge in step.",
+        "It is called resonance, and it needs no great force.",
+        "When Margaret closed the door, she heard the rain again.",
+    ],
+)
+def test_what_says_of_whom_it_speaks_stands_alone(sentence: str) -> None:
+    assert is_readable(sentence)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "O médico entrou na sala grande da casa.\n\n— Vou sair hoje mesmo. {said}\n\nA vila inteira soube da viagem.",
+        (
+            "O médico entrou na sala grande da casa, e ali\nficou.\n"
+            "— Vou sair hoje mesmo, antes da chuva da tarde.\n{said}\nAdeus a todos.\n"
+            "A vila inteira soube da viagem no mesmo dia e\nninguém quis acreditar no que se dizia dela."
+        ),
+        "O médico entrou na sala grande. “Vou sair hoje mesmo. {said} Adeus.” A vila inteira soube da viagem.",
+    ],
+    ids=["dash", "dash on wrapped lines", "quotes"],
+)
+def test_what_somebody_says_is_not_told_as_if_the_book_said_it(text: str) -> None:
+    said = "O escriturário prestou contas da casa ainda ontem."
+
+    found = {each.text: each.standing for each in sentences_of(text.format(said=said))}
+
+    assert found[said] is Standing.SPOKEN
+    assert next(standing for told, standing in found.items() if told.startswith("A vila")) is Standing.ALONE
+
+
+def test_what_somebody_says_may_be_quoted_and_no_key_point_is_said_twice() -> None:
+    chapter = next(each for each in real_chapters() if each.title == "UMA TEORIA NOVA")
+    source = source_of(chapter)
+    standing = {each.text: each.standing for each in source.sentences}
+
+    told = write(source).summary
+
+    quoted = [each.text for each in told.quotations]
+    assert {standing[each] for each in quoted} <= {Standing.ALONE, Standing.SPOKEN}
+    assert Standing.SPOKEN in {standing[each] for each in quoted}
+    assert not set(quoted) & set(told.key_points)
+
+
+def test_a_chapter_that_is_all_dialogue_is_summed_up_too() -> None:
+    lines = "\n\n".join(f"— A comporta número {n} deve ficar fechada até a chuva passar de vez." for n in range(60))
+    source = source_of(whole(lines))
+
+    told = write(source)
+
+    assert 300 <= len(told.summary.text.split()) <= 500
+    assert digest(source, told, read_all(source)).passed
+    assert any(item.critical for item in told.items)
+
+
+@pytest.mark.parametrize("chapter", real_chapters(), ids=lambda each: each.title or each.number)
+def test_paragraphs_of_a_summary_end_where_the_chapter_goes_on_elsewhere(chapter: Chapter) -> None:
+    source = source_of(chapter)
+    places = {each.text: place for place, each in enumerate(source.sentences)}
+
+    told = write(source).summary.text.split("\n\n")
+
+    assert len(told) > 1
+    for one, other in itertools.pairwise(told):
+        last, first = places[sentences_of(one)[-1].text], places[sentences_of(other)[0].text]
+        assert first > last + 1 or len(one.split()) >= 150
+
+
+def test_examples_are_cases_that_are_named_or_counted_and_nobody_s_age() -> None:
+    said = (
+        "A salina de Aveiro, a exemplo de outras, fechou no inverno.",
+        "Um vizinho vendeu quarenta toneladas e perdeu o comprador.",
+    )
+    text = "O porto crescia sem parar naquele tempo. Anselmo tinha quarenta anos quando o porto fechou. " * 20
+    source = source_of(whole(f"{text} {' '.join(said)}"))
+
+    assert tuple(write(source).summary.examples) == said
 
 
 def test_the_same_chapter_always_gives_the_same(sources: list[Source], written: list[Written]) -> None:
@@ -151,7 +280,7 @@ def test_a_chapter_without_examples_says_so_and_is_valid() -> None:
     told = write(source)
 
     assert told.summary.examples == ()
-    assert told.summary.shortfalls["exemplos"] == "O capítulo não dá exemplos."
+    assert told.summary.shortfalls["exemplos"] == "O capítulo não traz exemplos."
     assert not [each for each in digest(source, told, read_all(source)).audit.errors if each.code == "examples"]
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import json
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -37,6 +39,18 @@ def put(place: Path, value: object, name: str | None = None) -> Path:
     path = place / (name or f"{said['session_id']}_checkpoint_{said['chapter_number']}.json")
     path.write_bytes(value if isinstance(value, bytes) else body_of(value))
     return path
+
+
+@contextmanager
+def as_nobody() -> Iterator[None]:
+    """The kernel lets root read everything: this thread looks at files as somebody else."""
+    libc = ctypes.CDLL(None)
+    own = libc.setfsuid(65_534) if os.geteuid() == 0 else None
+    try:
+        yield
+    finally:
+        if own is not None:
+            libc.setfsuid(own)
 
 
 class TestNames:
@@ -151,16 +165,11 @@ class TestChecking:
         assert [each.verdict.reason for each in found.judged] == ["name_differs"] * 2
         assert found.outcome == "none_valid"
 
-    def test_a_file_that_is_gone_or_that_we_may_not_read_is_invalid(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_a_file_that_is_gone_or_that_we_may_not_read_is_invalid(self, tmp_path: Path) -> None:
         path = put(tmp_path, original())
+        path.chmod(0)
 
-        def closed(*_: object) -> int:
-            raise PermissionError(13, "Permission denied")
-
-        with monkeypatch.context() as patched:
-            patched.setattr(os, "open", closed)
+        with as_nobody():
             refused = folder.read(path)
         path.unlink()
 
@@ -262,6 +271,40 @@ class TestMoving:
         assert rows["2", "invalid"] == "input_differs"
         with pytest.raises(Conflict):
             await books.attach(SESSION, "other.md", pieces("another book"))
+
+    async def test_files_as_the_original_code_really_wrote_them_are_named_kept_and_their_chapters_done(
+        self, books: Books, app: Retoma, editor: CountingEditor, tmp_path: Path
+    ) -> None:
+        """It left lists empty, and wrote the items themselves where its contract wants their counts."""
+        place = tmp_path / "checkpoints"
+        place.mkdir()
+        put(place, original("1", minute=11) | {"chapter_summary": original()["chapter_summary"] | {"palavras": 400}})
+        for number, part, name, wrong in (
+            ("2", "chapter_summary", "pontos_chave", []),
+            (
+                "3",
+                "coverage_report",
+                "recall_set",
+                [{"item_id": "3-a1b2c3", "content": "x", "criticality": "critical"}],
+            ),
+        ):
+            value = original(number, minute=10 + int(number), done=("1",))
+            value["chapter_summary"]["palavras"] = 400
+            value[part][name] = wrong
+            put(place, value)
+
+        (came,) = await transfer.import_folder(books, place)
+        await books.attach(SESSION, "livro.md", pieces(book_text()))
+        await books.resume(SESSION)
+        await drain(app)
+
+        reasons = {each.judged.candidate.name[-6]: each.judged.verdict.reason for each in came.taken}
+        assert reasons == {"1": None, "2": "summary_incomplete", "3": "wrong_type"}
+        assert editor.summarised == ["2", "3"], "what is valid is used, what is not is done again"
+        kept = [
+            (row.chapter_number, row.reason) for row in await books.checkpoints(SESSION) if row.verdict == "invalid"
+        ]
+        assert sorted(kept) == [("2", "summary_incomplete"), ("3", "wrong_type")]
 
     async def test_a_folder_without_a_valid_checkpoint_says_so_and_all_is_done_from_the_start(
         self, books: Books, app: Retoma, elsewhere: Books, editor: CountingEditor, tmp_path: Path

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from epubs import complaints
 
 from retoma import Retoma
 from retoma.pipelines import BOOKS
@@ -91,6 +92,8 @@ async def test_a_real_book_passes_its_audit_and_every_quotation_stands_in_it(dat
         await drain(app)
         session, results = await books.get(id), await books.results(id)
         exported = (await books.export(id, "markdown")).decode()
+        epub = tmp_path / "resumo.epub"
+        await asyncio.to_thread(epub.write_bytes, await books.export(id, "epub"))
 
     texts = {each: flat(text) for each, text in zip(CHAPTERS, _bodies(), strict=True)}
     assert (session.state, session.done, session.passed) == ("done", 4, 4)
@@ -107,6 +110,7 @@ async def test_a_real_book_passes_its_audit_and_every_quotation_stands_in_it(dat
         assert made.retoma.read_sentences == made.retoma.sentences > 20
         assert Counter(said.pontos_chave).most_common(1)[0][1] == 1
     assert "# O Alienista" in exported
+    assert complaints(epub) == []
 
 
 def _bodies() -> list[str]:

@@ -7,7 +7,6 @@ import json
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict
-from decimal import Decimal
 from pathlib import PurePath
 from typing import Any, TypeVar
 from uuid import uuid4
@@ -18,6 +17,7 @@ from retoma.errors import ConfigurationError, Conflict, NotFound
 from retoma.model.ids import JobId
 from retoma.pipelines.books import chapters, checkpoints, feedback, sessions
 from retoma.pipelines.books.contract import Checkpoint
+from retoma.pipelines.books.cost import cost_of
 from retoma.pipelines.books.editor import editor_for
 from retoma.pipelines.books.model import (
     FEEDBACK,
@@ -192,20 +192,22 @@ class Books:
             raise NotFound(f"Chapter {number} of session {id} is not done.", next=f"retoma books show {id}")
         return found
 
-    async def finished(self, id: str) -> FinishedBook:
-        """The whole book, once it is done: what exports and the executive summary are made from."""
+    async def finished(self, id: str, *, site: str = "") -> FinishedBook:
+        """The whole book, once it is done: what exports and the executive summary are made from. Quotations open their
+        page of the source at *site*, where that is known.
+        """
         session = await self.get(id)
         if session.state != "done":
             raise Conflict(
                 f"Session {id} is not done: {session.done} of {session.chapters} chapters are.",
                 next=f"retoma books resume {id}",
             )
-        return book_of(session, await self.results(id))
+        return book_of(session, await self.results(id), site=site)
 
-    async def export(self, id: str, format: str) -> bytes:
-        """The finished book as one file; *format* is one of FORMATS."""
+    async def export(self, id: str, format: str, *, site: str = "") -> bytes:
+        """The finished book as one file; *format* is one of FORMATS, *site* the address under which it is read."""
         _, write = FORMATS[format]
-        return await asyncio.to_thread(write, await self.finished(id))
+        return await asyncio.to_thread(write, await self.finished(id, site=site))
 
     async def plan(self, id: str) -> Plan:
         """What the configuration of this app would reuse of a book, what it would do again, and what that costs."""
@@ -226,14 +228,9 @@ class Books:
             PlannedChapter(number=each.number, title=each.title, words=each.words, reused_from=held.get(each.sha256))
             for each in known
         )
-        plan = Plan(
-            configuration=configuration, session_id=there[0] if there else None, chapters=planned, cost=Decimal(0)
-        )
-        if not self.editor.bills or not plan.redone_words:
-            return plan
-        ((cost, words),) = await self.app.fetch(sessions.price(wanted))
-        guess = cost / words * plan.redone_words if words else None
-        return Plan(configuration=configuration, session_id=plan.session_id, chapters=planned, cost=guess)
+        again = [each.words for each in planned if each.reused_from is None]
+        cost = await cost_of(self.app, self.editor, wanted, again)
+        return Plan(configuration=configuration, session_id=there[0] if there else None, chapters=planned, cost=cost)
 
     # — acting —
 

@@ -225,7 +225,8 @@ class Plan:
     """The session that is there already in that configuration."""
     chapters: tuple[PlannedChapter, ...]
     cost: Decimal | None
-    """In dollars, from what words have cost so far; None when nobody knows yet, and 0 for what costs nothing."""
+    """In dollars, by what words have cost so far, else by the price of the model; None when nobody knows it, and 0 for
+    what costs nothing."""
 
     @property
     def reused(self) -> int:

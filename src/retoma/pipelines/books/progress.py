@@ -60,9 +60,11 @@ def steps(session: Session, after: int = 0) -> Iterator[Step]:
         yield _step(seq, session.chapters)
 
 
-def standing(session: Session, *, content: bool) -> Step:
-    """Where the session is now. What went wrong is told in full with *content*, and else by its code."""
-    now = _step(reached(session), session.chapters)
+def standing(session: Session, *, content: bool, heard: int = 0) -> Step:
+    """Where the session is now, and never before the step that was *heard* already. What went wrong is told in full
+    with *content*, and else by its code.
+    """
+    now = _step(max(reached(session), heard), session.chapters)
     if session.state not in ("paused", "failed"):
         return now
     why = session.reason or "stopped"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
+from urllib.parse import quote
 
 from retoma.pipelines.books.contract import NO_EXAMPLES, Checkpoint
 from retoma.pipelines.books.model import Session
@@ -17,8 +18,8 @@ _NAMED = 5
 """Items that one sentence names."""
 
 
-def book_of(session: Session, results: Mapping[str, Checkpoint]) -> FinishedBook:
-    """*session* with what was made of its chapters, in their order."""
+def book_of(session: Session, results: Mapping[str, Checkpoint], *, site: str = "") -> FinishedBook:
+    """*session* with what was made of its chapters, in their order; its pages open at *site*, where that is known."""
     left_out = (LeftOut(**{**each, "pages": tuple(each["pages"])}) for each in json.loads(session.left_out))
     language = language_of(" ".join(each.chapter_summary.resumo for each in results.values()))
     return FinishedBook(
@@ -29,6 +30,7 @@ def book_of(session: Session, results: Mapping[str, Checkpoint]) -> FinishedBook
         finished_at=session.finished_at or datetime.now(UTC),
         left_out=tuple(left_out),
         pages=session.pages or 0,
+        page_address=f"{site}/books/{quote(session.id, safe='')}/text/{{chapter}}#page-{{page}}" if site else "",
     )
 
 

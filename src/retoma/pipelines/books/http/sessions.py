@@ -120,9 +120,12 @@ async def get_book_chapter(id: SessionId, number: Number, library: Library, requ
 
 @router.get("/{id}/export/{format}", responses=_EXPORTED, response_class=Response)
 @needs(CONTENT, limited=True, refuses=("pipelines_limited", "conflict"))
-async def export_book(id: SessionId, format: Annotated[Format, Path()], library: Library) -> Response:
-    """The finished book as one file: executive summary, every chapter, what it was made from."""
-    content = await library.export(id, format)
+async def export_book(id: SessionId, format: Annotated[Format, Path()], library: Library, request: Request) -> Response:
+    """The finished book as one file: executive summary, every chapter, what it was made from. Quotations open their
+    page of the source on this site.
+    """
+    here = f"{request.url.scheme}://{request.url.netloc}{request.url.path.rpartition('/api/v1/')[0]}"
+    content = await library.export(id, format, site=here)
     name = f"{(await library.get(id)).title}.{SUFFIXES[format]}"
     plain = "".join(each if each.isascii() and each.isalnum() else "_" for each in name.rpartition(".")[0])
     told = f"attachment; filename=\"{plain}.{SUFFIXES[format]}\"; filename*=UTF-8''{quote(name, safe='')}"

@@ -82,7 +82,7 @@ async def _pieces(request: Request, id: str, after: int, *, content: bool) -> As
             after, told_at = step.seq or after, time.monotonic()
             yield WIRE.text(News(None, step.seq, said(id, step, say)))
         if session.state in ("paused", "failed"):
-            yield WIRE.text(News(None, None, said(id, standing(session, content=content), say)))
+            yield WIRE.text(News(None, None, said(id, standing(session, content=content, heard=after), say)))
         if session.state != "in_progress":
             return
         if await newsroom.pause(EVERY):

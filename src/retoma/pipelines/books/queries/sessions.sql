@@ -111,11 +111,17 @@ delete from books.inputs as input
 returning input.blob;
 
 -- name: price
--- What a word of a book has cost so far with a model, from the calls of jobs that are still there.
+-- What a word of a book has cost so far with a model, from the calls of jobs that are still there. The file is not
+-- read again, so only what a model was asked counts. A book of which an answer has no price says nothing, and neither
+-- does one whose answers were all known before.
 select coalesce(sum(asked.cost), 0) as cost, coalesce(sum(made.words), 0) as words
   from books.sessions as session
  cross join lateral (
-       select sum(call.cost) as cost from retoma.calls as call where call.job_id = session.job_id) as asked
+       select sum(call.cost) as cost,
+              bool_or(call.cost is null and call.cost_basis in ('unpriced', 'unreported')) as unknown
+         from retoma.calls as call
+        where call.job_id = session.job_id
+          and call.step like 'ask/%%') as asked
  cross join lateral (
        select sum(checkpoint.words) as words
          from books.checkpoints as checkpoint
@@ -123,4 +129,6 @@ select coalesce(sum(asked.cost), 0) as cost, coalesce(sum(made.words), 0) as wor
           and checkpoint.origin = 'run') as made
  where session.configuration_hash = %(configuration_hash)s::text
    and session.runs = 1
-   and session.finished_at is not null;
+   and session.finished_at is not null
+   and asked.cost is not null
+   and not asked.unknown;

@@ -8,12 +8,12 @@ from typing import Any
 
 from retoma.pipelines.books.ports import Ask, Chapter, ChapterPlan, Digest, Quotation, RecallItem, Summary
 from retoma.pipelines.books.remarks import all_said
-from retoma.pipelines.books.text import audit, chunks, plan, prompts
+from retoma.pipelines.books.text import audit, chunks, plan, prompts, recall
 from retoma.pipelines.books.text.markers import missing, unmarked
 from retoma.pipelines.books.text.prompts import Addendum, Draft, Reading
 from retoma.pipelines.books.text.sentences import flat
 from retoma.pipelines.books.text.summary import Source, Written, digest, shortfalls, write
-from retoma.providers import Extraction, RequestRejected
+from retoma.providers import Extraction, RequestRejected, Usage
 from retoma.providers.local.encoder import Encoder, best_encoder
 from retoma.providers.local.threads import beside
 
@@ -29,7 +29,7 @@ class LocalEditor:
     def __init__(self, encoder: Encoder | None = None) -> None:
         self._encoder = encoder or best_encoder()
         self.model = f"{self._encoder.model}+lexrank"
-        self.parameters: Mapping[str, Any] = {**_PARAMETERS, "summary": 1}
+        self.parameters: Mapping[str, Any] = {**_PARAMETERS, "summary": 2}
 
     def detect(self, document: Extraction) -> ChapterPlan:
         """The chapters of *document*."""
@@ -61,12 +61,16 @@ class ModelEditor:
         self.parameters: Mapping[str, Any] = {
             **_PARAMETERS,
             "prompts": prompts.VERSION,
-            "recall": self._encoder.model,
+            "recall": f"{self._encoder.model}+{recall.VERSION}",
         }
 
     def detect(self, document: Extraction) -> ChapterPlan:
         """The chapters of *document*; no model is asked."""
         return plan.detect(document)
+
+    def expected(self, words: int) -> Usage:
+        """About what the requests for a chapter with so many *words* use, when its first summary passes."""
+        return prompts.expected(words)
 
     async def summarise(self, chapter: Chapter, *, ask: Ask | None, timeout: float) -> Digest:
         """The summary of *chapter*; each request has a name that is the same on every run."""

@@ -60,7 +60,7 @@ def _parts(book: FinishedBook) -> Iterator[Part]:
     one = word(language, "executive")
     entries = "".join(
         f"<h2>{_text(entry.number if entry.title in ('', entry.number) else f'{entry.number}. {entry.title}')}</h2>"
-        f"<p>{_text(' '.join(entry.points))}</p>"
+        f"<ul>{''.join(f'<li>{_text(each)}</li>' for each in entry.points)}</ul>"
         for entry in book.executive
         if entry.points
     )
@@ -79,7 +79,8 @@ def _chapter(book: FinishedBook, chapter: FinishedChapter) -> str:
     paragraphs = "".join(f"<p>{_text(each)}</p>" for each in summary.text.split("\n\n") if each.strip())
     points = "".join(f"<li>{_text(each)}</li>" for each in summary.key_points)
     quoted = "".join(
-        f"<blockquote><p>{_text(each.text)}</p>{_page(book, each.page)}</blockquote>" for each in summary.quotations
+        f"<blockquote><p>{_text(each.text)}</p>{_page(book, chapter, each.page)}</blockquote>"
+        for each in summary.quotations
     )
     given = "".join(f"<li>{_text(each)}</li>" for each in summary.examples)
     excuse = summary.shortfalls.get("exemplos", "")
@@ -99,11 +100,11 @@ def _chapter(book: FinishedBook, chapter: FinishedChapter) -> str:
     )
 
 
-def _page(book: FinishedBook, page: int | None) -> str:
+def _page(book: FinishedBook, chapter: FinishedChapter, page: int | None) -> str:
     if page is None:
         return ""
     said = _text(word(book.language, "page", page=page))
-    link = book.page_link(page)
+    link = book.page_link(chapter, page)
     return f'<p class="page">{f"<a href={_quoted(link)}>{said}</a>" if link else said}</p>'
 
 

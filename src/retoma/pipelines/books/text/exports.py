@@ -69,7 +69,7 @@ def _json_chapter(book: FinishedBook, chapter: FinishedChapter) -> dict[str, Any
         "resumo": summary.text,
         "pontos_chave": list(summary.key_points),
         "citacoes": [
-            {"text": each.text, "page": each.page, "link": book.page_link(each.page) or None}
+            {"text": each.text, "page": each.page, "link": book.page_link(chapter, each.page) or None}
             for each in summary.quotations
         ],
         "exemplos": list(summary.examples),
@@ -89,7 +89,8 @@ def _markdown(book: FinishedBook) -> Iterator[str]:
     yield f"## {word(language, 'executive')}"
     for entry in book.executive:
         name = entry.number if entry.title in {"", entry.number} else f"{entry.number}. {entry.title}"
-        yield f"**{_escaped(name)}** {_escaped(' '.join(entry.points))}"
+        yield f"**{_escaped(name)}**"
+        yield "\n".join(f"- {_escaped(each)}" for each in entry.points)
     for chapter in book.chapters:
         yield from _markdown_chapter(book, chapter)
     yield f"## {word(language, 'made_from')}"
@@ -115,7 +116,7 @@ def _markdown_chapter(book: FinishedBook, chapter: FinishedChapter) -> Iterator[
         yield f"### {word(language, 'quotations')}"
     for each in summary.quotations:
         page = word(language, "page", page=each.page) if each.page is not None else ""
-        link = book.page_link(each.page)
+        link = book.page_link(chapter, each.page)
         where = f" ([{page}](<{link}>))" if link else f" ({page})" if page else ""
         yield f"> {_escaped(each.text)}{where}"
     if excuse := "\n".join(f"- {_escaped(each)}" for each in summary.examples) or summary.shortfalls.get("exemplos"):
@@ -147,7 +148,8 @@ def _blocks(book: FinishedBook) -> Iterator[Block]:
             yield Block(
                 "subheading", entry.number if entry.title in {"", entry.number} else f"{entry.number}. {entry.title}"
             )
-            yield Block("text", " ".join(entry.points))
+            for each in entry.points:
+                yield Block("item", each)
     for chapter in book.chapters:
         yield from _chapter_blocks(book, chapter)
     yield Block("heading", word(language, "made_from"))
@@ -155,8 +157,8 @@ def _blocks(book: FinishedBook) -> Iterator[Block]:
         yield Block("text", told)
     if book.left_out:
         yield Block("subheading", word(language, "left_out"))
-    for each in book.left_out:
-        yield Block("item", word(language, "left_out_item", kind=kind(language, each.kind), words=each.words))
+    for part in book.left_out:
+        yield Block("item", word(language, "left_out_item", kind=kind(language, part.kind), words=part.words))
 
 
 def _chapter_blocks(book: FinishedBook, chapter: FinishedChapter) -> Iterator[Block]:

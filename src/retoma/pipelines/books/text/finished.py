@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from urllib.parse import quote
 
 from retoma.pipelines.books.ports import LeftOut, Summary
 from retoma.pipelines.books.text.executive import Entry, executive
@@ -41,7 +42,8 @@ class FinishedBook:
     pages: int = 0
     """Of the source; 0 when it has none."""
     page_address: str = ""
-    """Where a page of the source opens, with ``{page}`` for its number; empty when nowhere."""
+    """Where a page of the source opens, with ``{page}`` for its number and ``{chapter}`` for that of the chapter; empty
+    when nowhere."""
 
     @property
     def passed(self) -> bool:
@@ -58,9 +60,11 @@ class FinishedBook:
         """The whole book from its chapters."""
         return executive([(each.number, each.title, each.summary) for each in self.chapters])
 
-    def page_link(self, page: int | None) -> str:
-        """Where *page* of the source opens; empty when that is not known."""
-        return self.page_address.replace("{page}", str(page)) if page is not None and self.page_address else ""
+    def page_link(self, chapter: FinishedChapter, page: int | None) -> str:
+        """Where *page* of the source opens, in the text of *chapter*; empty when that is not known."""
+        if page is None:
+            return ""
+        return self.page_address.replace("{chapter}", quote(chapter.number, safe="")).replace("{page}", str(page))
 
 
 def heading(chapter: FinishedChapter) -> str:

@@ -6,6 +6,7 @@ summary is written from those. The text of the book is material: a prompt says t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TypeVar
 
@@ -13,11 +14,14 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from retoma.pipelines.books.ports import Chapter, RecallItem
 from retoma.pipelines.books.text import markers
-from retoma.pipelines.books.text.chunks import Chunk
+from retoma.pipelines.books.text.chunks import OVERLAP, WORDS, Chunk
 from retoma.pipelines.books.text.language import language_of
-from retoma.providers import Message, Prompt
+from retoma.providers import Message, Prompt, Usage
 
 VERSION = 1
+_WORD, _RULES, _READING, _SUMMARY = 1.6, 450, 350, 1_200
+"""Tokens, about: of a word of prose, of what a prompt says besides, of a reading, of a summary with its lists."""
+
 GROUP = 6
 """Readings that are merged at once, and the most that a summary is written from."""
 
@@ -101,6 +105,18 @@ def adding(chapter: Chapter, missing: Sequence[RecallItem]) -> Prompt:
 def groups(readings: Sequence[T]) -> list[Sequence[T]]:
     """*readings* in groups of those that are merged at once."""
     return [readings[start : start + GROUP] for start in range(0, len(readings), GROUP)]
+
+
+def expected(words: int) -> Usage:
+    """About what is used for a chapter with so many *words*: every chunk read, readings merged, one summary written."""
+    pieces = max(1, math.ceil((words - OVERLAP) / (WORDS - OVERLAP)))
+    given = _RULES * pieces + round(_WORD * (words + OVERLAP * (pieces - 1)))
+    said = _READING * pieces
+    while pieces > GROUP:
+        given += _READING * pieces
+        pieces = math.ceil(pieces / GROUP)
+        given, said = given + _RULES * pieces, said + _READING * pieces
+    return Usage(input_tokens=given + _READING * pieces + 2 * _RULES, output_tokens=said + _SUMMARY)
 
 
 def _prompt(chapter: Chapter, task: str, material: str, into: type[BaseModel]) -> Prompt:

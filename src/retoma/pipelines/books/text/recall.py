@@ -12,13 +12,18 @@ from numpy.typing import NDArray
 
 from retoma.pipelines.books.ports import Chapter, RecallItem
 from retoma.pipelines.books.text.chunks import Chunk
+from retoma.pipelines.books.text.discourse import Standing
 from retoma.pipelines.books.text.numerals import fold
+from retoma.pipelines.books.text.passages import standing_places
 from retoma.pipelines.books.text.sentences import Sentence, owners
 from retoma.providers.local.encoder import Matrix
 
+VERSION = 2
+"""Of how items are chosen; another one makes another configuration."""
+
 CRITICAL, SUPPORTING = 12, 20
-CRITICAL_WORDS = 400
-"""All critical items together, so that a summary of 500 words has room for each."""
+CRITICAL_WORDS = 300
+"""All critical items together, so that a summary of 500 words has room for each and for what leads to it."""
 
 SAME = 0.8
 """From this cosine on a sentence says again what another says."""
@@ -47,7 +52,7 @@ def items(
     weights: NDArray[np.float64],
 ) -> tuple[RecallItem, ...]:
     """What a summary of *chapter* should say; chosen the same way on every run, none of it covered yet."""
-    places = [place for place, sentence in enumerate(sentences) if sentence.readable]
+    places = standing_places(sentences, _CENTRAL, Standing.SPOKEN)
     places.sort(key=lambda place: (-weights[place], place))
     own = owners(sentences, chunks)
     found: dict[str, tuple[int, RecallItem]] = {}

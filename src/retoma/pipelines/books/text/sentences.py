@@ -2,35 +2,16 @@
 
 from __future__ import annotations
 
-import re
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from retoma.pipelines.books.ports import Chapter
+from retoma.pipelines.books.text import discourse
 from retoma.pipelines.books.text.chunks import Chunk
+from retoma.pipelines.books.text.discourse import Standing
 from retoma.pipelines.books.text.language import language_of
 from retoma.providers.local.sentences import sentences as split
-
-_ENDS = re.compile(r"[.!?…][\"”»')\]]*$")
-_LEANS = re.compile(
-    r"(?:[eE]|[mM]as|[pP]orém|[cC]ontudo|[tT]odavia|[eE]ntretanto|[aA]ssim|[eE]ntão|[pP]ortanto|[lL]ogo|[tT]ambém|"
-    r"[aA]lém disso|[pP]or isso|[dD]aí|[nN]isso|[nN]isto|[dD]isso|[dD]isto|[pP]ois|[oO]u|[qQ]ue|"
-    r"[eE]l[ea]s?|[iI]sso|[iI]sto|[aA]quilo|[eE]ss[ea]s?|[eE]st[ea]s?|[aA]quel[ea]s?|[tT]al|[tT]ais|[oO] mesmo|"
-    r"[sS]eus?|[sS]uas?|[nN]ess[ea]s?|[dD]ess[ea]s?|[nN]el[ea]s?|[dD]el[ea]s?|[lL]he|"
-    r"He|She|It|They|This|That|These|Those|His|Her|Hers|Their|Its|Him|Them|And|But|Or|So|Then|Thus|Therefore|However|"
-    r"Nevertheless|Moreover|Also|Such|Hence|Yet|Which|Who|Whom|There)\b"
-)
-_POINTS_BACK = re.compile(
-    r"(?:É o que|Foi o que|Foi então|Foi assim|(?:\S{1,40} ){0,3}(?:dest[ea]s?|dess[ea]s?|nest[ea]s?|ness[ea]s?|"
-    r"disso|disto|daquel[ea]s?|naquilo))\b",
-    re.IGNORECASE,
-)
-_FURNITURE = re.compile(
-    r"^\W*\[?\d+\]?\W|\.{4}|\bhttps?:|\bwww\.|project gutenberg|\bisbn\b|©|\||\[\d+\]$|^(?:fig|tab)\w*\.? \d",
-    re.IGNORECASE,
-)
-_SHORT, _LONG = 6, 45
-_LETTERS = 0.7
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +21,14 @@ class Sentence:
     text: str
     start: int
     end: int
-    readable: bool
-    """Whole, of a length to be read, and without a word that points at what was said before."""
+    standing: Standing
+    paragraph: int
+    """Which paragraph of the chapter it stands in."""
+
+    @property
+    def readable(self) -> bool:
+        """Whole, of a length to be read, and without a word that points at what was said before."""
+        return self.standing is Standing.ALONE
 
     @property
     def words(self) -> int:
@@ -51,30 +38,23 @@ class Sentence:
 def sentences_of(text: str) -> list[Sentence]:
     """Every sentence of *text* in order."""
     found, place = [], 0
-    for piece in split(text, language_of(text)):
+    language, known, starts = language_of(text), discourse.names(text), discourse.paragraphs(text)
+    told_by_somebody = list(discourse.spoken(text, starts))
+    for piece in split(text, language):
         start = text.index(piece, place)
         place = start + len(piece)
-        flat = " ".join(piece.split())
-        spoken = text[max(0, start - 3) : start].strip() in {"-", "–", "—"}
-        found.append(Sentence(flat, start, place, is_readable(flat) and not spoken))
+        said = discourse.within(told_by_somebody, start, place)
+        line = flat(piece)
+        standing = discourse.standing(line, language, known)
+        if said:  # what leans on what somebody said before is understood nowhere else
+            standing = Standing.SPOKEN if standing in {Standing.ALONE, Standing.SPOKEN} else Standing.APART
+        found.append(Sentence(line, start, place, standing, bisect_right(starts, start)))
     return found
 
 
 def is_readable(sentence: str) -> bool:
     """Whether a reader understands *sentence* alone: whole, no page furniture, no pronoun without its noun."""
-    first = next((each for each in sentence if each.isalnum()), "")
-    words = sentence.split()
-    letters = sum(map(str.isalpha, sentence)) / max(1, len("".join(words)))
-    return (
-        _SHORT <= len(words) <= _LONG
-        and letters > _LETTERS
-        and (first.isupper() or first.isdigit())
-        and not sentence.isupper()
-        and _ENDS.search(sentence) is not None
-        and _LEANS.match(sentence.lstrip("\"“«'(")) is None
-        and _POINTS_BACK.match(sentence) is None
-        and _FURNITURE.search(sentence) is None
-    )
+    return discourse.standing(sentence, language_of(sentence)) is Standing.ALONE
 
 
 def owners(sentences: Sequence[Sentence], chunks: Sequence[Chunk]) -> list[int]:

@@ -1,8 +1,9 @@
 """A chapter summed up in its own sentences, without a key and without a network.
 
-Critical items come first, as they stand in the chapter; then the weightiest sentences that say something new, up to 400
-words. Only sentences that can be read alone are taken: whole, no page furniture, no pronoun without its noun. The same
-chapter always gives the same summary.
+Critical items come first, as they stand in the chapter, then one sentence for each part of it, then what goes on with
+them or says something new, up to 400 words. So it is made of passages that can be read on: a sentence that leans on the
+one before it (*but*, *he*, *Dividiu-os*) comes only behind that one; fragments, page furniture and dialogue do not come
+at all while there is something else. The same chapter always gives the same summary.
 
 The contract asks for 2 to 5 examples and allows no empty field. A chapter that gives none has no examples here and a
 sentence in ``shortfalls["exemplos"]``; a checkpoint writes that sentence as its only example, so that the field is not
@@ -11,7 +12,6 @@ empty and says the truth. Other fields that the source is too short for are trea
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,24 +19,36 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from retoma.pipelines.books.contract import NO_EXAMPLES
 from retoma.pipelines.books.ports import Chapter, Digest, Quotation, RecallItem, Summary
 from retoma.pipelines.books.text import audit, coverage, markers, rank, recall
 from retoma.pipelines.books.text.chunks import Chunk, cut
+from retoma.pipelines.books.text.discourse import Standing
 from retoma.pipelines.books.text.language import language_of
+from retoma.pipelines.books.text.passages import paragraphs, parted, passages, standing_places
 from retoma.pipelines.books.text.sentences import Sentence, page_at, sentences_of
 from retoma.providers.local.encoder import Encoder, Matrix, best_encoder
 
 AIM = 400
 _LONGEST_QUOTATION, _SHORTEST_QUOTATION = 45, 8
-_PARAGRAPH_WORDS = 110
 _FEW_EXAMPLES = 3
+_MEAGRE = 9
+"""Words: a key point with fewer says little."""
 _AT_ONCE = 64
 _EXAMPLE = re.compile(
-    r"\b(por exemplo|p\. ?ex\.|a exemplo d|exemplo disso|como no caso|imagine|suponha|é o caso d|"
-    r"for example|for instance|e\.g\.|such as|suppose|imagine|consider the case)\b",
+    r"\b(?:por exemplo|p\. ?ex\.|a exemplo d[aeo]s?|exemplo disso|como no caso|é o caso d[aeo]s?|foi o caso d[aeo]s?|"
+    r"tais como|tal como|a saber|haja vista|veja-se|imagine|suponha|digamos que|"
+    r"for example|for instance|e\.g\.|such as|suppose|consider the case|in the case of|namely|picture a)\b",
     re.IGNORECASE,
 )
-_QUANTITY = re.compile(r"(?:R\$|US\$|[$€£])\s?\d|\b\d++\s?(?:%|[a-zà-ÿ]{3})", re.IGNORECASE)
+_COUNTED = re.compile(  # a sum, a share, a number of things but years and days; a list of cases
+    r"(?:R\$|US\$|[$€£])\s?\d|\b\d++\s?(?:%|[a-zà-ÿ]{3})|"
+    r"\b(?:dez|onze|doze|treze|c?quatorze|quinze|dezesseis|dezessete|dezoito|dezenove|vinte|trinta|quarenta|"
+    r"cin[qc][uü]enta|sessenta|setenta|oitenta|noventa|ten|eleven|twelve|(?:thir|four|fif|six|seven|eigh|nine)teen|twenty|thirty|forty|"
+    r"fifty|sixty|seventy|eighty|ninety) (?!anos|dias|mes|horas|minutos|semanas|years|days|months|hours|minutes|weeks)"
+    r"[a-zà-ÿ]{4}|, etc\.",
+    re.IGNORECASE,
+)
 _SPOKEN = re.compile(r"[“”«»\"]")
 
 
@@ -106,7 +118,7 @@ def write(source: Source) -> Written:
     chosen = _chosen(source)
     by_text = {item.text: item for item in source.items if item.critical}
     said = [source.sentences[place].text for place in chosen]
-    marked = _paragraphs([f"{text} {markers.mark(by_text[text])}" if text in by_text else text for text in said])
+    marked = paragraphs(chosen, [f"{text} {markers.mark(by_text[text])}" if text in by_text else text for text in said])
     points = key_points(source)
     quoted, given = quotations(source, points), examples(source)
     text = markers.unmarked(marked)
@@ -130,54 +142,34 @@ def _chosen(source: Source) -> list[int]:
         return list(range(len(source.sentences)))
     critical = {item.text for item in source.items if item.critical}
     first: dict[str, int] = {}
-    for place in source.readable:
-        if source.sentences[place].text in critical:
-            first.setdefault(source.sentences[place].text, place)
-    taken = set(first.values())
-    total = sum(source.sentences[place].words for place in taken)
-    readable = [place for place in source.readable if source.sentences[place].text not in critical]
-    lengths = np.array([source.sentences[place].words for place in readable], dtype=np.int64)
-    ranked = rank.diverse(source.rows[readable], source.weights[readable], lengths) if readable else []
-    said = {source.sentences[place].text for place in taken}
-    # What cannot be read alone comes in only behind the sentence that it leans on.
-    leaning = [
-        place + 1
-        for place in [readable[each] for each in ranked]
-        if place + 1 < len(source.sentences) and not source.sentences[place + 1].readable
-    ]
+    for place, sentence in enumerate(source.sentences):
+        if sentence.text in critical:
+            first.setdefault(sentence.text, place)
     aim = AIM if source.words >= 2 * AIM else max(least + 30, source.words // 2)
-    for place in (*(readable[each] for each in ranked), *leaning):
+    taken = set(passages(source.sentences, source.rows, source.weights, first.values(), aim=aim, most=most))
+    total = sum(source.sentences[place].words for place in taken)
+    # A source that has next to no sentence that stands alone: dialogue, verse, tables.
+    for place in sorted(range(len(source.sentences)), key=lambda place: (source.sentences[place].standing, place)):
         sentence = source.sentences[place]
-        enough = total >= (aim if sentence.readable else least)
-        if not enough and sentence.text not in said and total + sentence.words <= most:
-            taken.add(place)
-            said.add(sentence.text)
-            total += sentence.words
-    for place, sentence in enumerate(source.sentences):  # a source that has next to no whole sentence: verse, tables
         if total < least and place not in taken and total + sentence.words <= most:
             taken.add(place)
             total += sentence.words
     return sorted(taken)
 
 
-def _paragraphs(told: Sequence[str]) -> str:
-    paragraphs: list[list[str]] = [[]]
-    for sentence in told:
-        if sum(len(each.split()) for each in paragraphs[-1]) >= _PARAGRAPH_WORDS:
-            paragraphs.append([])
-        paragraphs[-1].append(sentence)
-    return "\n\n".join(" ".join(each) for each in paragraphs)
-
-
 def key_points(source: Source) -> list[str]:
     """The weightiest sentence of each part of the chapter, for its end has a say too; none twice."""
     least, most = audit.KEY_POINTS
-    places = source.readable if len(source.readable) >= least else list(range(len(source.sentences)))
+    places = standing_places(source.sentences, least)
     count = min(most, max(least, len(places) // 6), len(places))
-    edges = np.linspace(0, len(places), count + 1).astype(int)
-    parts = [places[start:end] for start, end in itertools.pairwise(edges) if end > start]
-    best = [max(part, key=lambda place: source.weights[place]) for part in parts]
-    others = sorted(places, key=lambda place: -source.weights[place])
+    critical = {item.text for item in source.items if item.critical}
+
+    def worth(place: int) -> float:
+        sentence = source.sentences[place]
+        return float(source.weights[place]) + 0.3 * (sentence.text in critical) - 0.15 * (sentence.words < _MEAGRE)
+
+    best = [max(part, key=worth) for part in parted(places, count)]
+    others = sorted(places, key=lambda place: -worth(place))
     found: dict[str, int] = {}
     for place in (*best, *others):
         if len(found) < count:
@@ -188,13 +180,18 @@ def key_points(source: Source) -> list[str]:
 def quotations(source: Source, points: Sequence[str] = ()) -> list[Quotation]:
     """Sentences to remember, as they stand there, with their pages: spoken ones first, key points last."""
     least, most = audit.QUOTATIONS
-    places = source.readable if len(source.readable) >= least else list(range(len(source.sentences)))
+    places = [
+        place for place, each in enumerate(source.sentences) if each.standing in {Standing.ALONE, Standing.SPOKEN}
+    ]
+    if len(places) < least:
+        places = standing_places(source.sentences, least)
     if not places:
         return []
     weights = source.weights[places].copy()
     for at, place in enumerate(places):
         sentence = source.sentences[place]
-        weights[at] += 0.3 * bool(_SPOKEN.search(sentence.text)) - 0.5 * (sentence.text in points)
+        spoken = sentence.standing is Standing.SPOKEN or _SPOKEN.search(sentence.text) is not None
+        weights[at] += 0.3 * spoken - 0.5 * (sentence.text in points)
         weights[at] -= 1.0 * (not _SHORTEST_QUOTATION <= sentence.words <= _LONGEST_QUOTATION)
     lengths = np.array([source.sentences[place].words for place in places], dtype=np.int64)
     count = min(most, max(least, len(places) // 10))
@@ -209,13 +206,18 @@ def quotations(source: Source, points: Sequence[str] = ()) -> list[Quotation]:
 
 
 def examples(source: Source) -> list[str]:
-    """Sentences that call themselves examples; when those are few, some with quantities; none when there are none."""
+    """Sentences that call themselves examples; when those are few, some that count or list instances; none when there
+    are none.
+    """
     most = audit.EXAMPLES[1]
-    places = source.readable
-    said = [place for place in places if _EXAMPLE.search(source.sentences[place].text)][:most]
-    counted = [place for place in places if place not in said and _QUANTITY.search(source.sentences[place].text)]
-    counted.sort(key=lambda place: (-source.weights[place], place))
-    found = sorted({*said, *counted[: max(0, _FEW_EXAMPLES - len(said))]})
+    # What calls itself an example is one, also behind the sentence that it is an example of.
+    whole = [place for place, each in enumerate(source.sentences) if each.standing <= Standing.LEANS]
+    said = [place for place in whole if _EXAMPLE.search(source.sentences[place].text)][:most]
+    concrete = [
+        place for place in source.readable if place not in said and _COUNTED.search(source.sentences[place].text)
+    ]
+    concrete.sort(key=lambda place: (-source.weights[place], place))
+    found = sorted({*said, *concrete[: max(0, _FEW_EXAMPLES - len(said))]})
     return list(dict.fromkeys(source.sentences[place].text for place in found))
 
 
@@ -246,4 +248,4 @@ def shortfalls(source: Source, words: int, points: int, quoted: int, given: int)
 def _few_examples(count: int, *, portuguese: bool) -> str:
     if count:
         return "O capítulo dá um só exemplo." if portuguese else "The chapter gives only one example."
-    return "O capítulo não dá exemplos." if portuguese else "The chapter gives no examples."
+    return NO_EXAMPLES["pt" if portuguese else "en"]
