@@ -170,7 +170,7 @@ def test_epubcheck_finds_neither_an_error_nor_a_warning(tmp_path: Path, language
         assert complaints(file) == []
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 def test_epubcheck_does_find_what_is_wrong(tmp_path: Path) -> None:
     file = tmp_path / "broken.epub"
     with zipfile.ZipFile(io.BytesIO(made("epub", finished()))) as whole, zipfile.ZipFile(file, "w") as broken:
