@@ -52,7 +52,7 @@ def documents(folder: Path, count: int, *, unreadable: int = 0) -> list[Path]:
     return made
 
 
-def until(look: Callable[[], T], *, seconds: float = 120.0, what: str = "") -> T:
+def until(look: Callable[[], T], *, seconds: float = 240.0, what: str = "") -> T:
     """What *look* gives, once it gives something; the seconds are when to give up, not a measure."""
     end = time.monotonic() + seconds
     while not (found := look()):

@@ -26,7 +26,7 @@ __all__ = ["open_house"]
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking"]
 FLAGS += ["--disable-component-update", "--disable-sync", "--no-first-run"]
 
-PATIENCE = 90_000
+PATIENCE = 240_000
 
 Visit = Callable[..., Page]
 

@@ -150,7 +150,7 @@ class Grounds:
 
     def serve(self) -> None:
         self._start("serve", "--port", "0")
-        found = until(lambda: re.search(r"The API is at (http://\S+)/api/v1", self.log("serve")), seconds=60)
+        found = until(lambda: re.search(r"The API is at (http://\S+)/api/v1", self.log("serve")))
         self.url = found[1]
 
     def work(self) -> subprocess.Popen[bytes]:
