@@ -22,7 +22,7 @@ from retoma.calls.writer import CallWriter
 from retoma.errors import LeaseLost
 from retoma.model.call import Opened
 from retoma.model.endings import Suspend
-from retoma.model.job import Claim
+from retoma.model.job import AttemptEnding, Claim
 from retoma.postgres.database import Database
 from retoma.providers import Answer, ProviderError, ProviderTimeout, RequestRejected
 from retoma.providers.deferred import Pending, ResultLost
@@ -76,7 +76,8 @@ class Caller:
             if found.known is not None:
                 return await self._writer.known(found.known)
             if time.monotonic() > until and not found.ours:
-                raise Suspend("postponed", delay=random.uniform(1.0, 2.0), reason=f"asked already: {request.limit}")  # noqa: S311
+                delay = random.uniform(1.0, 2.0)  # noqa: S311 - jitter
+                raise Suspend(AttemptEnding.POSTPONED, delay=delay, reason=f"asked already: {request.limit}")
             await self._wait(key, found)
 
     async def unfit(self, numbers: Sequence[int]) -> None:

@@ -18,6 +18,7 @@ import orjson
 from retoma.errors import ConfigurationError, RetomaError
 from retoma.isolate import adopt, kernel
 from retoma.isolate import shutdown as end_isolated_children
+from retoma.model.job import AttemptEnding
 from retoma.postgres.database import Database
 from retoma.postgres.faults import retrying
 from retoma.providers.factory import close, make_ready
@@ -72,7 +73,7 @@ async def _obey(executor: Executor, control: asyncio.StreamReader) -> None:
         while line := await control.readline():
             match orjson.loads(line):
                 case {"call_off": [int(id), int(fence), str(why)]}:
-                    executor.call_off(id, fence, why)
+                    executor.call_off(id, fence, AttemptEnding(why))
                 case {"stop": bool(now)}:
                     executor.stop(now=now)
                 case {"settle": True}:
