@@ -27,7 +27,7 @@ from retoma.worker.batch_configs import Configurations
 from retoma.worker.claimer import Claimer
 from retoma.worker.journal import Journal
 from retoma.worker.reconciliation import reconcile
-from retoma.worker.running_job import RunningJob, SentAway, told_of
+from retoma.worker.running_job import RunningJob, SentAway, ended_event
 from retoma.worker.status_board import StatusBoard, Totals, step_threads
 
 _TICK = 0.1
@@ -363,4 +363,4 @@ class Executor:
         if state is None:
             emit(JobLost(**who(self.worker_id, ended.claim), state="lost", duration_ms=ended.seconds * 1000))
         elif heard(AttemptEnded) and not self._sent_away.again(ended, state):
-            emit(told_of(self.worker_id, ended, state))
+            emit(ended_event(self.worker_id, ended, state))

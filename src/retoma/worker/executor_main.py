@@ -99,9 +99,9 @@ def _end_at_once(error: BaseException) -> NoReturn:
 async def _count_connections(sheet: Sheet | None, *databases: Database) -> None:
     """Say now and then how many connections this executor has."""
     while sheet is not None:
-        told = [each.connections() for each in databases]
-        sheet.set(("retoma_db_pool_connections", "busy"), sum(busy for busy, _ in told))
-        sheet.set(("retoma_db_pool_connections", "free"), sum(free for _, free in told))
+        pools = [each.use() for each in databases]
+        sheet.set(("retoma_db_pool_connections", "busy"), sum(each.busy for each in pools))
+        sheet.set(("retoma_db_pool_connections", "free"), sum(each.idle for each in pools))
         await asyncio.sleep(1.0)
 
 

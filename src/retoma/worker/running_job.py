@@ -145,7 +145,7 @@ class RunningJob:
         return ended
 
 
-def told_of(worker_id: int, ended: Ended, state: str) -> AttemptEnded:
+def ended_event(worker_id: int, ended: Ended, state: str) -> AttemptEnded:
     """The event for an attempt whose ending is written."""
     return AttemptEnded(
         **who(worker_id, ended.claim),
