@@ -10,10 +10,13 @@ if typing.TYPE_CHECKING:
     from retoma.model.batch import Batch, BatchState, Progress
     from retoma.model.endings import Postpone, Reject, Review, Skip
     from retoma.model.ids import BatchId, CallId, JobId
-    from retoma.model.job import Attempt, Checkpoint, Job, JobState, Metrics, Presence, Queue, Receipt, Schedule
+    from retoma.model.job import Attempt, Checkpoint, Job, JobState, Receipt
     from retoma.model.last_step import BatchEnd
+    from retoma.model.queue import Queue
     from retoma.model.result import Result
     from retoma.model.retry import Retry
+    from retoma.model.schedule import Schedule
+    from retoma.model.worker import Metrics, Presence
     from retoma.run.pipeline import Pipeline, pipeline
     from retoma.run.run import Run
     from retoma.run.sync_run import SyncRun
@@ -65,10 +68,13 @@ _MODULES = {
     "model.batch": ("Batch", "BatchState", "Progress"),
     "model.endings": ("Postpone", "Reject", "Review", "Skip"),
     "model.ids": ("BatchId", "CallId", "JobId"),
-    "model.job": ("Attempt", "Checkpoint", "Job", "JobState", "Metrics", "Presence", "Queue", "Receipt", "Schedule"),
+    "model.job": ("Attempt", "Checkpoint", "Job", "JobState", "Receipt"),
     "model.last_step": ("BatchEnd",),
+    "model.queue": ("Queue",),
     "model.result": ("Result",),
     "model.retry": ("Retry",),
+    "model.schedule": ("Schedule",),
+    "model.worker": ("Metrics", "Presence"),
     "run.pipeline": ("Pipeline", "pipeline"),
     "run.run": ("Run",),
     "run.sync_run": ("SyncRun",),

@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 import pytest
 
 from retoma.cli import output
-from retoma.model.job import JobState, Queue
+from retoma.model.job import JobState
+from retoma.model.queue import Queue
 
 PAUSED = Queue("double", 2, 1, 0, 3.25, datetime(2030, 1, 2, 3, 4, 5, tzinfo=UTC), "a\tlong\nstory")
 COLUMNS: output.Columns[Queue] = {

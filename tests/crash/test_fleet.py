@@ -15,7 +15,7 @@ from fleet import Fleet, until
 from oracle import Oracle
 
 from retoma import Retoma, Settings
-from retoma.model.job import Metrics
+from retoma.model.worker import Metrics
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(600)]
 

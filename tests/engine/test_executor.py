@@ -14,7 +14,7 @@ import pytest
 
 from retoma import JobState, Retoma, Retry, Run, SyncRun, pipeline
 from retoma.errors import LeaseLost
-from retoma.model.job import Ended, NewCheckpoint
+from retoma.model.job import AttemptEnding, Ended, NewCheckpoint
 from retoma.postgres.dedicated import Line
 from retoma.providers import Answer, Chat, Prompt, Usage
 from retoma.store import jobs
@@ -256,11 +256,11 @@ async def test_a_job_that_is_stopped_before_its_handler_began_is_handed_back(app
     app = await app_with(quick)
     receipt = await app.enqueue(quick, 1)
     async with an_executor(app, 1, None) as executor:
-        executor._ready.extend(await executor._claiming.claim(1))
+        executor._ready.extend(await executor._claimer.claim(1))
         executor._start()
         executor.stop(now=True)  # in the same turn of the loop: its task has not run yet
         await asyncio.sleep(0.1)
-        await executor.ledger.settled()
+        await executor.journal.settled()
 
         assert executor._running == {}, "it would never come to an end"
         job = await app.jobs.get(receipt.id)
@@ -297,10 +297,10 @@ async def test_a_job_that_waits_here_is_cancelled_before_it_begins(app_with: App
     app = await app_with(held)
     receipts = await app.enqueue_many(held, range(3))
     async with an_executor(app, 1, None) as executor:
-        executor._ready.extend(await executor._claiming.claim(3))
+        executor._ready.extend(await executor._claimer.claim(3))
         executor._start()
         await app.jobs.cancel(receipts[2].id)
-        executor.call_off(receipts[2].id, 1, "cancelled")
+        executor.call_off(receipts[2].id, 1, AttemptEnding.CANCELLED)
         gate.set()
         await executor.drain()
 
@@ -385,7 +385,7 @@ async def test_a_plain_handler_that_waits_is_woken_when_it_is_cancelled(app_with
     async with working(app) as executor:
         await until(asked.is_set)
         await app.jobs.cancel(receipt.id)
-        executor.call_off(receipt.id, 1, "cancelled")
+        executor.call_off(receipt.id, 1, AttemptEnding.CANCELLED)
         await until(lambda: not executor._running)
         assert answers == [], "it did not wait for the answer"
 
@@ -529,12 +529,12 @@ async def test_two_holders_of_a_job_here_do_not_wait_for_each_others_words(app_w
     app = await app_with(twice)
     receipt = await app.enqueue(twice, None)
     async with an_executor(app, 1, None) as executor:
-        [stale] = await executor._claiming.claim(1)
-        executor.ledger.end(Ended(stale, "released"))
-        await executor.ledger.settled()
-        [held] = await executor._claiming.claim(1)
+        [stale] = await executor._claimer.claim(1)
+        executor.journal.end(Ended(stale, "released"))
+        await executor.journal.settled()
+        [held] = await executor._claimer.claim(1)
         saves = [
-            executor.ledger.save(NewCheckpoint(claim.id, claim.fence, "one", "1", checksum("1"), "int", None, 0.0))
+            executor.journal.save(NewCheckpoint(claim.id, claim.fence, "one", "1", checksum("1"), "int", None, 0.0))
             for claim in (stale, held, stale)
         ]
         async with asyncio.timeout(10):
@@ -543,8 +543,8 @@ async def test_two_holders_of_a_job_here_do_not_wait_for_each_others_words(app_w
         assert second is None
         assert isinstance(third, LeaseLost)
         for claim, ending in ((held, "completed"), (stale, "failed")):
-            executor.ledger.end(Ended(claim, ending, output="1"))
-        await executor.ledger.settled()
+            executor.journal.end(Ended(claim, ending, output="1"))
+        await executor.journal.settled()
 
     assert (await app.jobs.get(receipt.id)).state is JobState.COMPLETED
     assert [each.step for each in await app.jobs.checkpoints(receipt.id)] == ["one"]

@@ -135,14 +135,14 @@ async def test_an_idle_worker_does_not_look_without_rest(app_with: AppWith) -> N
     looks = 0
 
     async with working(app, at_once=4) as executor:
-        claim = executor._claiming.claim
+        claim = executor._claimer.claim
 
         async def counted(limit: int, **how: bool) -> Any:
             nonlocal looks
             looks += 1
             return await claim(limit, **how)
 
-        executor._claiming.claim = counted  # type: ignore[method-assign]
+        executor._claimer.claim = counted  # type: ignore[method-assign]
         await asyncio.sleep(1.0)
 
     assert looks < 40, "nothing is ready in any lane: a few looks a second are enough"

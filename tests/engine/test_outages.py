@@ -274,7 +274,7 @@ async def test_a_commit_whose_answer_cannot_be_understood_is_looked_for(
     app = await app_with(pooled)
     receipt = await app.enqueue(pooled, 7)
     async with an_executor(app, 1, None) as executor:
-        once = executor.ledger._transactions.transaction
+        once = executor.journal._transactions.transaction
 
         @asynccontextmanager
         async def oddly() -> AsyncIterator[psycopg.AsyncConnection[Any]]:
@@ -283,7 +283,7 @@ async def test_a_commit_whose_answer_cannot_be_understood_is_looked_for(
             odd.append(1)
             raise psycopg.InternalError("received 2 results from command 'COMMIT'")
 
-        monkeypatch.setattr(executor.ledger._transactions, "transaction", oddly)
+        monkeypatch.setattr(executor.journal._transactions, "transaction", oddly)
         await executor.drain()
 
     job = await app.jobs.get(receipt.id)
@@ -480,15 +480,15 @@ async def test_what_is_known_is_not_given_back(app_with: AppWith, heard: list[Ev
     await app.enqueue_many(kept, range(6))
     looks = 0
     async with working(app, at_once=3) as executor:
-        held = executor._claiming.held
+        held = executor._claimer.held
 
         async def counted() -> Any:
             nonlocal looks
             looks += 1
             return await held()
 
-        executor._claiming.held = counted  # type: ignore[method-assign]
-        end = executor.ledger._endings._write
+        executor._claimer.held = counted  # type: ignore[method-assign]
+        end = executor.journal._endings._write
 
         async def slowly(group: Any) -> Any:
             before = looks
@@ -496,7 +496,7 @@ async def test_what_is_known_is_not_given_back(app_with: AppWith, heard: list[Ev
                 await asyncio.sleep(0.01)
             return await end(group)
 
-        executor.ledger._endings._write = slowly
+        executor.journal._endings._write = slowly
         await until(lambda: looks > 5)
         gate.set()
         await until(lambda: executor.totals.completed == 6)
@@ -511,7 +511,7 @@ async def test_an_answer_to_a_claim_that_is_still_looked_for_is_known(app_with: 
     app = await app_with(doubted, heartbeat_seconds=0.02)
     await app.enqueue_many(doubted, range(3))
     async with an_executor(app, 3, None) as executor:
-        claiming = executor._claiming
+        claiming = executor._claimer
         claims = await claiming.claim(3)
         [(_, token), *_] = await claiming.held()
         assert token is not None
@@ -669,7 +669,7 @@ async def test_a_group_that_takes_too_long_is_halved_until_it_can_be_written(
     app = await app_with(slow)
     await app.enqueue_many(slow, range(10))
     async with an_executor(app, 10, None) as executor:
-        claims = await executor._claiming.claim(10)
+        claims = await executor._claimer.claim(10)
         psql.execute(
             "create function too_many() returns trigger language plpgsql as $$ begin"
             " if (select count(*) from ended) > 2 then raise exception using errcode = '57014'; end if;"

@@ -14,10 +14,10 @@ from store_hand import PIPELINE, Hand
 from retoma.model.job import Ended
 from retoma.model.review import DecisionKind, Doubt, Review
 from retoma.store import jobs, reviews
-from retoma.store.reviews import NewDecision, Wanted
+from retoma.store.reviews import NewDecision, ReviewFilter
 
 Hands = Callable[..., Hand]
-ANY = Wanted()
+ANY = ReviewFilter()
 SINCE = datetime(2026, 1, 1, tzinfo=UTC)
 
 
@@ -31,7 +31,9 @@ def review_of(db: Hand, *, margin: float | None = 0.5, label: str = "petition", 
     return found
 
 
-def lease(db: Hand, holder: str = "ana", *, limit: int = 1, skipped: bool = False, wanted: Wanted = ANY) -> list[int]:
+def lease(
+    db: Hand, holder: str = "ana", *, limit: int = 1, skipped: bool = False, wanted: ReviewFilter = ANY
+) -> list[int]:
     return [each.id for each in db.ask(reviews.lease(holder, wanted, seconds=60, limit=limit, skipped=skipped))]
 
 
@@ -113,14 +115,14 @@ class TestLease:
         review = review_of(db, label="ruling")
 
         for wanted in (
-            Wanted(label="petition"),
-            Wanted(pipeline="other"),
-            Wanted(pipelines=["other"]),
-            Wanted(batch_id=1),
-            Wanted(sources=["letters"]),
+            ReviewFilter(label="petition"),
+            ReviewFilter(pipeline="other"),
+            ReviewFilter(pipelines=["other"]),
+            ReviewFilter(batch_id=1),
+            ReviewFilter(sources=["letters"]),
         ):
             assert lease(db, wanted=wanted) == []
-        assert lease(db, wanted=Wanted(label="ruling", pipelines=[PIPELINE], sources=["job"])) == [review.id]
+        assert lease(db, wanted=ReviewFilter(label="ruling", pipelines=[PIPELINE], sources=["job"])) == [review.id]
 
     def test_a_job_that_was_tried_again_is_not_given_out(self, db: Hand) -> None:
         review = review_of(db)
@@ -345,7 +347,7 @@ class TestExport:
         ids = [db.ask(reviews.decide(review.id, decided(each)))[0] for each in "abc"]
 
         assert [each.id for each in db.ask(reviews.export(ANY, after=ids[0], limit=5))] == ids[1:]
-        assert db.ask(reviews.export(Wanted(pipeline="other"), after=0, limit=5)) == []
+        assert db.ask(reviews.export(ReviewFilter(pipeline="other"), after=0, limit=5)) == []
 
 
 class TestAgreement:

@@ -6,10 +6,8 @@ from retoma.app.runner import Runner
 from retoma.commands import flow as flow_commands
 from retoma.commands import jobs as job_commands
 from retoma.commands.jobs import only
-from retoma.model.job import (
-    Queue,
-)
 from retoma.model.machine import QueueState
+from retoma.model.queue import Queue
 from retoma.store import queues
 
 

@@ -35,9 +35,7 @@ from retoma.errors import ConfigurationError
 from retoma.isolate import child
 from retoma.model.batch import Batch
 from retoma.model.endings import Suspend
-from retoma.model.job import (
-    Receipt,
-)
+from retoma.model.job import Receipt
 from retoma.postgres.database import Database
 from retoma.postgres.embedded import server as embedded_server
 from retoma.postgres.faults import UNAVAILABLE
@@ -264,7 +262,7 @@ class Retoma:
         """The answer of a provider to *request*, of whatever kind, outside a job; ``ask`` and ``embed``
         are short forms of it.
         """
-        with _told(request.provider):
+        with _rate_limit_for(request.provider):
             return await perform(self._own_caller(), None, name, request)
 
     async def ask(
@@ -318,8 +316,8 @@ class Retoma:
 
 
 @contextmanager
-def _told(provider: str) -> Iterator[None]:
-    """The error for a caller outside a job, where a job would be suspended: it says how long to wait."""
+def _rate_limit_for(provider: str) -> Iterator[None]:
+    """Raise RateLimited where a job would be suspended: a caller outside a job is told how long to wait."""
     try:
         yield
     except Suspend as wait:

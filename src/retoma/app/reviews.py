@@ -16,7 +16,7 @@ from retoma.model import validation
 from retoma.model.review import Agreement, Decision, Review, Reviewing, Waiting
 from retoma.store import reviews
 from retoma.store.query import Command
-from retoma.store.reviews import Wanted
+from retoma.store.reviews import ReviewFilter
 from retoma.telemetry import emit
 from retoma.telemetry.events import ReviewDecided
 
@@ -185,9 +185,9 @@ class Reviews:
         return await self._run.ask(review_commands.agreement(_wanted(which)))
 
 
-def _wanted(which: Which) -> Wanted:
+def _wanted(which: Which) -> ReviewFilter:
     refuse_unknown(which, Which, "A look at reviews")
-    return Wanted(**which)
+    return ReviewFilter(**which)
 
 
 def _by(who: str, by: By) -> tuple[Person, Said]:

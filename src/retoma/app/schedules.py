@@ -6,10 +6,8 @@ from typing import Any, TypeVar
 
 from retoma.app.runner import Runner
 from retoma.commands import schedules as schedule_commands
-from retoma.model.job import (
-    Schedule,
-)
 from retoma.model.machine import ScheduleRun
+from retoma.model.schedule import Schedule
 from retoma.run.pipeline import Pipeline
 from retoma.store import schedules
 

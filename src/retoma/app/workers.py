@@ -6,11 +6,8 @@ from collections.abc import Sequence
 
 from retoma.app.runner import Runner
 from retoma.commands import workers as worker_commands
-from retoma.model.job import (
-    Metrics,
-    Presence,
-)
 from retoma.model.machine import HeldJob
+from retoma.model.worker import Metrics, Presence
 from retoma.store import workers
 
 

@@ -13,16 +13,16 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from retoma.calls.call_events import CallEvents
 from retoma.calls.consequences import Consequences
 from retoma.calls.limiter import Limiter
 from retoma.calls.planned_call import PlannedCall
 from retoma.calls.prices import Prices
-from retoma.calls.telling import Teller
 from retoma.calls.writer import CallWriter
 from retoma.errors import LeaseLost
 from retoma.model.call import Opened
 from retoma.model.endings import Suspend
-from retoma.model.job import Claim
+from retoma.model.job import AttemptEnding, Claim
 from retoma.postgres.database import Database
 from retoma.providers import Answer, ProviderError, ProviderTimeout, RequestRejected
 from retoma.providers.deferred import Pending, ResultLost
@@ -47,7 +47,7 @@ class Caller:
         self._limiter = Limiter(database, _NOBODY if worker_id is None else worker_id)
         self._writer = CallWriter(database, self._limiter, worker_id, tenant=tenant)
         self._consequences = Consequences(database, self._limiter, unknown_price=unknown_price)
-        self._teller = Teller(worker_id)
+        self._events = CallEvents(worker_id)
         self._opening: Counter[str] = Counter()
         self._under_way: dict[asyncio.Task[Any], str] = {}
 
@@ -76,7 +76,8 @@ class Caller:
             if found.known is not None:
                 return await self._writer.known(found.known)
             if time.monotonic() > until and not found.ours:
-                raise Suspend("postponed", delay=random.uniform(1.0, 2.0), reason=f"asked already: {request.limit}")  # noqa: S311
+                delay = random.uniform(1.0, 2.0)  # noqa: S311 - jitter
+                raise Suspend(AttemptEnding.POSTPONED, delay=delay, reason=f"asked already: {request.limit}")
             await self._wait(key, found)
 
     async def unfit(self, numbers: Sequence[int]) -> None:
@@ -199,20 +200,20 @@ class Caller:
         keep: Callable[[PlannedCall, int, T, str], Awaitable[T]],
     ) -> T:
         used = float(guessed)
-        told = self._teller.started(call, id)
+        request_sent = self._events.started(call, id)
         try:
             got = await send()
         except BaseException as error:
             if isinstance(error, ProviderError) and error.paid is False:
                 used = 0.0
             await self._writer.fail(id, error)
-            told.failed(error)
+            request_sent.failed(error)
             raise
         else:
             if isinstance(got, Answer):
                 used = got.usage.input_tokens + got.usage.output_tokens or used
             kept = await keep(call, id, got, limit)
-            told.answered(got)
+            request_sent.answered(got)
             return kept
         finally:
             self._limiter.release(limit, guessed=guessed, used=used)
@@ -237,7 +238,7 @@ class Caller:
         leaves the operation recorded, so that the next attempt continues it.
         """
         limit, sent = request.looks[0], time.monotonic()
-        told = self._teller.started(call, id)
+        request_sent = self._events.started(call, id)
         try:
             while True:
                 limit = await self._limiter.acquire(request.looks, 1)
@@ -246,7 +247,7 @@ class Caller:
                 if isinstance(found, Answer):
                     keeping = self._beside(call.key, self._writer.answer(id, found, call.price, limit))
                     kept = await asyncio.shield(keeping)
-                    told.answered(found)
+                    request_sent.answered(found)
                     return kept
                 pause = max(found.seconds, _LEAST_PAUSE)
                 if time.monotonic() + pause > until:
@@ -254,16 +255,16 @@ class Caller:
                 await asyncio.sleep(pause)
         except ProviderError as error:
             # When there will never be a result, the call has failed. Otherwise the next poll may find it.
-            told.failed(error)
+            request_sent.failed(error)
             lost = isinstance(error, ResultLost | RequestRejected)
             await (self._writer.fail(id, error) if lost else self._writer.rest(id, error))
             raise await self._consequences.failure(call, limit, error, sent) from error
         except BaseException as error:
-            told.failed(error)
+            request_sent.failed(error)
             _ = self._beside(call.key, self._writer.rest(id))
             raise
         await self._writer.rest(id)
-        told.submitted()
+        request_sent.submitted()
         raise ProviderTimeout(
             f"{request.limit} has had it for {request.timeout:g} s and is not done.",
             next="It is handed in, and the next attempt waits for the same result. "

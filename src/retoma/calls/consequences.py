@@ -10,7 +10,7 @@ from retoma.calls.planned_call import PlannedCall
 from retoma.errors import ConfigurationError
 from retoma.model.call import BY_UNIT, PRICE_UNKNOWN, Opened
 from retoma.model.endings import Reject, Review, Suspend
-from retoma.model.job import Claim
+from retoma.model.job import AttemptEnding, Claim
 from retoma.postgres.database import Database, fetch
 from retoma.postgres.faults import retrying
 from retoma.providers import Allowance, ProviderError, ProviderRefused, RateLimited, RequestRejected
@@ -58,7 +58,7 @@ class Consequences:
         if self._unknown_price == "ask" and claim.batch_id is not None:
             reason = f"{PRICE_UNKNOWN}: {request.limit}{BY_UNIT if units else ''}"
             await self._database.persist(batches.pause(claim.batch_id, reason=reason))
-            return Suspend("released", reason=reason)
+            return Suspend(AttemptEnding.RELEASED, reason=reason)
         per = "--unit …" if units else "--input … --output …"
         error = ConfigurationError(
             f"Batch {claim.batch_id} has a budget, and nobody knows what {request.limit} costs.",
@@ -77,8 +77,8 @@ class Consequences:
                 return bool(await fetch(connection, batches.pause(batch_id, reason="budget", needed=needed)))
 
         if await retrying(pause):
-            return Suspend("released", reason="budget")
-        return Suspend("postponed", delay=random.uniform(0.5, 1.5), reason="budget: others are under way")  # noqa: S311
+            return Suspend(AttemptEnding.RELEASED, reason="budget")
+        return Suspend(AttemptEnding.POSTPONED, delay=random.uniform(0.5, 1.5), reason="budget: others are under way")  # noqa: S311
 
     # — after the request —
 
@@ -97,14 +97,16 @@ class Consequences:
         if isinstance(error, RateLimited):
             seconds = min(max(error.retry_after or _COOL_SECONDS, 0.1), _LONGEST_COOLING)
             await self._limiter.cool(limit, seconds, "the provider limits requests")
-            return error if claim is None else Suspend("postponed", delay=seconds, reason=f"limited: {limit}")
+            return (
+                error if claim is None else Suspend(AttemptEnding.POSTPONED, delay=seconds, reason=f"limited: {limit}")
+            )
         if isinstance(error, ProviderRefused):
             if claim is None:
                 return error
             if claim.batch_id is None:
                 return Reject(str(error))
             await self._database.persist(batches.pause(claim.batch_id, reason=f"refused by {provider}"))
-            return Suspend("released", reason=f"refused by {provider}")
+            return Suspend(AttemptEnding.RELEASED, reason=f"refused by {provider}")
         if isinstance(error, RequestRejected):
             return error if claim is None else Reject(str(error))
         await self._limiter.failed(limit, sent=sent, reason=type(error).__name__)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from retoma.model.call import Grant
 from retoma.model.endings import Suspend
+from retoma.model.job import AttemptEnding
 from retoma.postgres.database import Database
 from retoma.postgres.faults import UNAVAILABLE
 from retoma.postgres.group_commit import GroupCommit
@@ -273,5 +274,5 @@ class Limiter:
 async def _sit_out(name: str, seconds: float) -> None:
     """Sleep here when the wait is short; otherwise suspend the job, which then waits in its queue."""
     if seconds > _LONGEST_WAIT:
-        raise Suspend("postponed", delay=seconds * random.uniform(1.0, 1.1), reason=f"limited: {name}")  # noqa: S311
+        raise Suspend(AttemptEnding.POSTPONED, delay=seconds * random.uniform(1.0, 1.1), reason=f"limited: {name}")  # noqa: S311
     await asyncio.sleep(seconds * random.uniform(1.0, 1.5))  # noqa: S311 - jitter

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from retoma.model.call import Price
-from retoma.model.rates import Rate, Rates, Steps, Usage
+from retoma.model.rates import Rate, Rates, TieredRate, Usage
 from retoma.postgres.database import Database
 from retoma.providers.request import LOCAL, Request
 from retoma.store import calls
@@ -178,11 +178,11 @@ def _rates(price: Any) -> Rates:
 def _rate(price: Any) -> Rate | None:
     if price is None or isinstance(price, Decimal):
         return price
-    return Steps(price.base, tuple((tier.start, tier.price) for tier in price.tiers))
+    return TieredRate(price.base, tuple((tier.start, tier.price) for tier in price.tiers))
 
 
 def _base(rate: Rate | None, otherwise: Decimal | None = None) -> Decimal | None:
     """The price of the first token, for display."""
     if rate is None:
         return otherwise
-    return rate.base if isinstance(rate, Steps) else rate
+    return rate.base if isinstance(rate, TieredRate) else rate

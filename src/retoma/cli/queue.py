@@ -10,8 +10,8 @@ from retoma.cli import acting, context, output, params
 
 if TYPE_CHECKING:
     from retoma.app.retoma import Retoma
-    from retoma.model.job import Queue
     from retoma.model.machine import Lane, QueueState
+    from retoma.model.queue import Queue
 
 _QUEUE: output.Columns[Queue] = {
     "name": lambda queue: queue.name,

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from retoma.app.retoma import Retoma
-    from retoma.model.job import Schedule
     from retoma.model.machine import ScheduleRun
+    from retoma.model.schedule import Schedule
 
 _SCHEDULE: output.Columns[Schedule] = {
     "name": lambda schedule: schedule.name,

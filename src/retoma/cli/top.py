@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from retoma.app.retoma import Retoma
     from retoma.model.batch import Progress
-    from retoma.model.job import Presence
     from retoma.model.machine import HeldJob, QueueState
+    from retoma.model.worker import Presence
 
 _MOST_BATCHES, _MOST_QUEUES, _MOST_WORKERS = 12, 15, 20
 _QUEUES = (

@@ -14,7 +14,7 @@ from retoma.model import compat
 
 if TYPE_CHECKING:
     from retoma.app.retoma import Retoma
-    from retoma.model.job import Metrics, Presence
+    from retoma.model.worker import Metrics, Presence
 
 
 def _being(worker: Presence) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from retoma.client.async_transport import Transport
 from retoma.client.values import value_of, values_of
-from retoma.model.job import Queue
 from retoma.model.machine import QueueState
+from retoma.model.queue import Queue
 
 
 class Queues:

@@ -9,8 +9,8 @@ from typing import Any, TypedDict, Unpack
 from retoma.client.async_transport import Transport
 from retoma.client.values import Queued, as_text, value_of, values_of
 from retoma.model.ids import JobId
-from retoma.model.job import Schedule
 from retoma.model.machine import ScheduleRun
+from retoma.model.schedule import Schedule
 
 
 class Rescheduling(TypedDict, total=False):

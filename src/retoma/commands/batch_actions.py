@@ -177,6 +177,3 @@ def change(id: int, changes: Mapping[str, Any], *, epoch: int | None = None, by:
         yield batches.resume(id, epoch=None, max_resumes=None, by="budget")
         return (yield from one(id))
     return now
-
-
-# — the watchdog's round —

@@ -7,6 +7,7 @@ added.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
@@ -18,7 +19,7 @@ from retoma.model.job import JobState
 from retoma.model.review import JOB, Decision, DecisionKind, Held, Settling
 from retoma.store import jobs, reviews
 from retoma.store.query import Command
-from retoma.store.reviews import NewDecision, Wanted
+from retoma.store.reviews import NewDecision, ReviewFilter
 from retoma.values.codec import Misfit
 
 _LONGEST_NOTE = 2000
@@ -105,16 +106,12 @@ def _decide(desk: Desk, id: int, person: Person, said: Said, kind: DecisionKind,
         seconds=said.seconds,
     )
     applied = yield from _apply(desk, held, person, new)
-    written = yield reviews.decide(id, NewDecision(**{**_fields(new), "decided_label": applied}))
+    written = yield reviews.decide(id, replace(new, decided_label=applied))
     if not written:
         raise Conflict(f"The key {key!r} is that of another decision.", next="Decide with another key.")
     yield reviews.close(id)
     (decision,) = yield reviews.by_key(key)
     return decision  # type: ignore[no-any-return]
-
-
-def _fields(new: NewDecision) -> dict[str, Any]:
-    return {name: getattr(new, name) for name in NewDecision.__slots__}
 
 
 def _check(key: str, said: Said, person: Person) -> None:
@@ -145,8 +142,8 @@ def _same(before: Decision, id: int, kind: DecisionKind) -> Decision:
 
 def _refuse_decided(held: Held) -> Command[None]:
     if held.state == "settled":
-        last: list[Decision] = yield reviews.decisions(Wanted(), review_id=held.id, standing=True, limit=1)
-        raise Conflict(_told(held, last[0]) if last else f"Review {held.id} is settled already.")
+        last: list[Decision] = yield reviews.decisions(ReviewFilter(), review_id=held.id, standing=True, limit=1)
+        raise Conflict(_decided_already(held, last[0]) if last else f"Review {held.id} is settled already.")
     if held.state == "gone" or (
         held.source == JOB and (held.job_state != JobState.REVIEW or held.job_fence != held.fence)
     ):
@@ -159,7 +156,7 @@ def _refuse_decided(held: Held) -> Command[None]:
         )
 
 
-def _told(held: Held, last: Decision) -> str:
+def _decided_already(held: Held, last: Decision) -> str:
     at = last.at.isoformat(timespec="seconds")
     return f"Review {held.id} was decided already: {last.name or last.who} chose {last.kind} at {at}."
 
@@ -239,7 +236,7 @@ def undo(desk: Desk, person: Person, said: Said, *, id: int | None, seconds: flo
         return _same(before[0], before[0].review_id, DecisionKind.UNDO)
     last = yield from _last(person, id)
     held = yield from _held(last.review_id, person)
-    standing: list[Decision] = yield reviews.decisions(Wanted(), review_id=held.id, standing=True, limit=1)
+    standing: list[Decision] = yield reviews.decisions(ReviewFilter(), review_id=held.id, standing=True, limit=1)
     if not standing or standing[0].id != last.id:
         raise Conflict(f"Decision {last.id} was undone, or another one came after it.", next="Look at the decisions.")
     adapter = desk.adapter(held)
@@ -260,7 +257,7 @@ def undo(desk: Desk, person: Person, said: Said, *, id: int | None, seconds: flo
 
 def _last(person: Person, id: int | None) -> Command[Decision]:
     mine: list[Decision] = yield reviews.decisions(
-        Wanted(), who=person.who, standing=True, before=None if id is None else id + 1, limit=1
+        ReviewFilter(), who=person.who, standing=True, before=None if id is None else id + 1, limit=1
     )
     if not mine or (id is not None and mine[0].id != id):
         raise NotFound(

@@ -33,7 +33,9 @@ _AT_A_TIME = 2000
 def enqueue_one(
     pipeline: Pipeline[I, Any], input: I, key: str | None, options: Enqueueing, *, notify: Callable[[str], bool]
 ) -> Command[Receipt]:
-    """Enqueue one job; when its key is taken, return the job that has it."""
+    """Enqueue one job; when its key is taken, return the job that has it. *notify* says whether to wake the workers of
+    a queue. It is asked when the connection is there: a hint that was decided earlier could be sent before the job.
+    """
     order = _order(pipeline, options)
     if told := _correlation_ids(options, [input]):
         order["correlation_id"] = told[0]
@@ -50,9 +52,8 @@ def enqueue_one(
                 rows = yield jobs.enqueue(order, [text], [key], [lane], notify=hint)
             else:
                 rows = yield jobs.enqueue_one(order, text, key, notify=hint)
-            if (
-                not rows and key
-            ):  # the job that has the key was pruned before it could be read, so the key is free again
+            if not rows and key:
+                # Another job has the key. When it was pruned before it could be read, the key is free again.
                 rows = yield jobs.by_keys(order, [key])
         sent.says(job=rows[0].id)
     if options.get("if_taken") == "raise":

@@ -28,7 +28,7 @@ from retoma.model.review import (
 from retoma.run.pipeline import Pipeline
 from retoma.store import jobs, reviews
 from retoma.store.query import Command, Query
-from retoma.store.reviews import Wanted
+from retoma.store.reviews import ReviewFilter
 
 LEASE_SECONDS = 60.0
 """How long somebody has a review without a sign of life."""
@@ -124,7 +124,9 @@ def gather_some(desk: Desk) -> Command[bool]:
     return due
 
 
-def following(desk: Desk, person: Person, wanted: Wanted, *, limit: int, seconds: float) -> Command[list[Reviewing]]:
+def following(
+    desk: Desk, person: Person, wanted: ReviewFilter, *, limit: int, seconds: float
+) -> Command[list[Reviewing]]:
     """Lease the next reviews for *person*: those they have already, then those with the lowest margin. What they
     skipped comes when nothing else is left.
     """
@@ -204,7 +206,7 @@ def not_found(id: int) -> NotFound:
 def renew(person: Person, ids: Sequence[int] | None, *, seconds: float) -> Command[list[int]]:
     """Begin the leases of *person* anew; returns those that are still theirs."""
     validation.seconds("seconds", seconds)
-    rows: list[Review] = yield reviews.mine(person.lease, Wanted(), seconds=seconds, ids=ids)
+    rows: list[Review] = yield reviews.mine(person.lease, ReviewFilter(), seconds=seconds, ids=ids)
     return [each.id for each in rows]
 
 
@@ -214,6 +216,6 @@ def release(person: Person, ids: Sequence[int] | None, *, skip: bool) -> Command
     return rows
 
 
-def agreement(wanted: Wanted) -> Command[Agreement]:
+def agreement(wanted: ReviewFilter) -> Command[Agreement]:
     """How often people kept what was proposed."""
     return Agreement((yield reviews.agreement(wanted)))

@@ -10,7 +10,7 @@ from cronsim import CronSim, CronSimError
 
 from retoma.errors import ConfigurationError, Conflict, NotFound
 from retoma.model import validation
-from retoma.model.job import Due, Schedule
+from retoma.model.schedule import DueSchedule, Schedule
 from retoma.run.pipeline import Pipeline, must_be_pipeline
 from retoma.store import schedules
 from retoma.store.query import Command
@@ -90,7 +90,7 @@ def remove(name: str) -> Command[None]:
 def fire() -> Command[list[tuple[str, int]]]:
     """Enqueue the job of every schedule that is due; of several workers, one does it."""
     fired = []
-    due: list[Due] = yield schedules.due()
+    due: list[DueSchedule] = yield schedules.due()
     for each in due:
         try:
             following = next_run(each.cron, each.zone, each.now)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from retoma.model.job import Metrics
+    from retoma.model.worker import Metrics
 
 LOG_FIELDS = {
     "worker": "workerId",

@@ -274,17 +274,7 @@ _COMMANDS = {
 
 def _said(id: int, seen: Evidence) -> dict[str, Any]:
     """The evidence as sentences."""
-    cause = seen.cause or {}
     priced, by_unit, _ = (seen.reason or "").removeprefix(f"{PRICE_UNKNOWN}: ").partition(BY_UNIT)
-    past_resumes = f"it stalled again after {seen.resumes} of {seen.max_resumes} resumes"
-    if cause.get("sentence"):
-        past_resumes += f". {str(cause['sentence']).rstrip('.')}"
-    too_many = f"{_many(seen.failures, 'job')} failed, more than it allows{_worst(seen)}"
-    last_failed = f"its last step ({seen.finish_pipeline}) failed" + (
-        f": {seen.finish_error.rstrip('.')}" if seen.finish_error else ""
-    )
-    used_up = seen.reason == "resumes"
-    refuser = (seen.reason or "").removeprefix(_REFUSED)
     return asdict(replace(seen, cause=None)) | {
         "id": id,
         "one_more": seen.resumes + 1,
@@ -306,15 +296,10 @@ def _said(id: int, seen: Evidence) -> dict[str, Any]:
         "shut": _shut(seen),
         "lost_time": _hour(seen.lost_at),
         "why": seen.reason or "person",
-        "refuser": refuser,
+        "refuser": (seen.reason or "").removeprefix(_REFUSED),
         "refusal": _refusal(seen),
-        "why_failed": past_resumes if used_up else last_failed if seen.reason == "finish" else too_many,
-        "advice_failed": f"{cause.get('advice') or 'Fix the cause first.'} Then allow one more resume."
-        if used_up
-        else "Fix that first. A resume then continues the last step from its saved steps, and runs no other job."
-        if seen.reason == "finish"
-        else "Fix that first: a resume alone fails again. Then resume for what is left, and "
-        f"'retoma batch retry-failed {id}' for what failed.",
+        "why_failed": _why_failed(seen),
+        "advice_failed": _advice_after_failure(id, seen),
         "worst_errors": _worst(seen),
         "words": f": {said.rstrip('.')}" if (said := seen.bad_error or seen.call_error) else "",
         "priced": priced,
@@ -322,6 +307,29 @@ def _said(id: int, seen: Evidence) -> dict[str, Any]:
         "priced_by": "--unit …" if by_unit else "--input … --output …",
         "last": f" The last that ended was {seen.last_key}." if seen.last_key else "",
     }
+
+
+def _why_failed(seen: Evidence) -> str:
+    """Why a batch failed: its resumes are used up, its last step failed, or too many jobs did."""
+    if seen.reason == "resumes":
+        sentence = str((seen.cause or {}).get("sentence") or "").rstrip(".")
+        stalled = f"it stalled again after {seen.resumes} of {seen.max_resumes} resumes"
+        return f"{stalled}. {sentence}" if sentence else stalled
+    if seen.reason == "finish":
+        error = f": {seen.finish_error.rstrip('.')}" if seen.finish_error else ""
+        return f"its last step ({seen.finish_pipeline}) failed{error}"
+    return f"{_many(seen.failures, 'job')} failed, more than it allows{_worst(seen)}"
+
+
+def _advice_after_failure(id: int, seen: Evidence) -> str:
+    if seen.reason == "resumes":
+        return f"{(seen.cause or {}).get('advice') or 'Fix the cause first.'} Then allow one more resume."
+    if seen.reason == "finish":
+        return "Fix that first. A resume then continues the last step from its saved steps, and runs no other job."
+    return (
+        "Fix that first: a resume alone fails again. Then resume for what is left, and "
+        f"'retoma batch retry-failed {id}' for what failed."
+    )
 
 
 def _finishing(seen: Evidence) -> str:

@@ -38,7 +38,7 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
-class Steps:
+class TieredRate:
     """A rate that depends on the length of the whole input: the last step that is passed applies to every token."""
 
     base: Decimal
@@ -46,7 +46,7 @@ class Steps:
     """Pairs in ascending order: the number of tokens to pass, and the price of a million from there on."""
 
 
-Rate = Decimal | Steps
+Rate = Decimal | TieredRate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -207,6 +207,11 @@ class PoolUse(NamedTuple):
     most: int
     waiting: int
 
+    @property
+    def busy(self) -> int:
+        """Connections that are open and in use."""
+        return max(0, self.open - self.idle)
+
 
 class Database:
     """Runs queries on connections from one pool. A statement without an answer within *deadline* seconds loses its
@@ -275,14 +280,8 @@ class Database:
 
     def use(self) -> PoolUse:
         """How many connections are open, and how many callers wait for one."""
-        told = self._pool.get_stats()
-        return PoolUse(told["pool_size"], told["pool_available"], told["pool_max"], told.get("requests_waiting", 0))
-
-    def connections(self) -> tuple[int, int]:
-        """How many connections of the pool are busy, and how many are free."""
         stats = self._pool.get_stats()
-        free = stats.get("pool_available", 0)
-        return max(0, stats.get("pool_size", 0) - free), free
+        return PoolUse(stats["pool_size"], stats["pool_available"], stats["pool_max"], stats.get("requests_waiting", 0))
 
     def connection(self) -> AbstractAsyncContextManager[psycopg.AsyncConnection[Any]]:
         """A connection from the pool, in autocommit."""

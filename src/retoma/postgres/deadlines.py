@@ -17,7 +17,7 @@ _LOOK = 0.5  # seconds between two checks of all connections of this process
 _MORE = 5.0  # extra seconds when unread data is waiting: the server answers, and this process is slow
 
 
-class Held(Protocol):
+class BusyConnection(Protocol):
     """A connection with a statement in progress."""
 
     @property
@@ -30,24 +30,24 @@ class Deadlines:
     """
 
     def __init__(self) -> None:
-        self._under_way: dict[int, tuple[float, Held]] = {}
+        self._under_way: dict[int, tuple[float, BusyConnection]] = {}
         self._given_up: set[int] = set()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
 
-    def begin(self, connection: Held, seconds: float) -> None:
+    def begin(self, connection: BusyConnection, seconds: float) -> None:
         """Give up *connection* unless *end* is called for it within that many *seconds*."""
         self._under_way[id(connection)] = (time.monotonic() + seconds, connection)
         if self._thread is None or not self._thread.is_alive():  # the first call, or a forked process
             self._start()
 
-    def end(self, connection: Held) -> None:
+    def end(self, connection: BusyConnection) -> None:
         """The statement has ended, with an answer or an error."""
         if self._under_way.pop(id(connection), None) is None:
             with self._lock:  # its socket is being shut down, and its number may be reused a moment later
                 self._given_up.discard(id(connection))
 
-    def explained(self, connection: Held, error: psycopg.Error, seconds: float) -> psycopg.Error:
+    def explained(self, connection: BusyConnection, error: psycopg.Error, seconds: float) -> psycopg.Error:
         """The error to raise for an *error* between begin and end."""
         if id(connection) in self._given_up:
             error = StatementHung(f"The server did not answer within {seconds:g} s; the connection was given up.")
@@ -80,7 +80,7 @@ class Deadlines:
             self._given_up.add(key)
             _shut(connection)
 
-    def give_up(self, connection: Held) -> None:
+    def give_up(self, connection: BusyConnection) -> None:
         """Give up *connection* at once, whatever it does: the time of its borrower is over."""
         with self._lock, suppress(psycopg.Error, OSError):
             if self._under_way.pop(id(connection), None) is not None:
@@ -88,7 +88,7 @@ class Deadlines:
             _shut(connection)
 
 
-def _shut(connection: Held) -> None:
+def _shut(connection: BusyConnection) -> None:
     """Shut the socket down: the reader sees an end of file at once and finds the connection broken, without
     waiting for the server.
     """

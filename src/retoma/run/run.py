@@ -36,8 +36,11 @@ LONGEST_NAP = 1.0
 
 
 class Named:
-    def __init__(self, steps: Steps) -> None:
+    """What every kind of run knows about its job."""
+
+    def __init__(self, steps: Steps, configuration: dict[str, Any] | None = None) -> None:
         self._steps = steps
+        self._configuration = configuration or {}
 
     @property
     def job(self) -> int:
@@ -62,7 +65,7 @@ class Named:
     @property
     def configuration(self) -> dict[str, Any]:
         """What the batch was created with (prompt, model, parameters); empty for a job without a batch."""
-        return self._steps.configuration
+        return self._configuration
 
     @property
     def correlation_id(self) -> str | None:

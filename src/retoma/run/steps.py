@@ -82,7 +82,6 @@ class Steps:
         self, claim: Claim, memory: Memory, watch: Watch, *, caller: Calling, step_timeout: float | None = None
     ) -> None:
         self.claim = claim
-        self.configuration: dict[str, Any] = {}
         self.caller = caller
         self.memory = memory
         self.watch = watch

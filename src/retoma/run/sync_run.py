@@ -31,8 +31,10 @@ V = TypeVar("V")
 class SyncRun(Named):
     """An attempt, for a synchronous handler: the same methods as Run, without await."""
 
-    def __init__(self, steps: Steps, loop: asyncio.AbstractEventLoop) -> None:
-        super().__init__(steps)
+    def __init__(
+        self, steps: Steps, loop: asyncio.AbstractEventLoop, configuration: dict[str, Any] | None = None
+    ) -> None:
+        super().__init__(steps, configuration)
         self._loop = loop
 
     def _wait(self, answer: Coroutine[Any, Any, T]) -> T:

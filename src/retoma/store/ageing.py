@@ -21,7 +21,7 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class Holding:
     """A job and the live worker that holds it."""
 
     job_id: int
@@ -43,9 +43,9 @@ def age(job_id: int | None, seconds: float) -> Query[int]:
     return Query(SQL["age"], int, {"job_id": job_id, "seconds": seconds})
 
 
-def held(job_id: int | None) -> Query[Held]:
+def held(job_id: int | None) -> Query[Holding]:
     """Without *job_id*, the first of all jobs."""
-    return Query(SQL["held"], Held, {"job_id": job_id})
+    return Query(SQL["held"], Holding, {"job_id": job_id})
 
 
 def tally() -> Query[Tally]:

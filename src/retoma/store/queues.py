@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from retoma.model.job import Queue
+from retoma.model.queue import Queue
 from retoma.store.query import Query, load
 
 SQL = load("retoma.store.queries", "queues.sql")

@@ -16,7 +16,7 @@ MOST_COUNTED = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class ReviewFilter:
     """Which reviews; a filter that is None does not apply. *pipelines* are those that the caller may see."""
 
     pipeline: str | None = None
@@ -27,7 +27,7 @@ class Wanted:
     """Where they come from: jobs, and extensions by name."""
 
 
-def _parameters(wanted: Wanted) -> dict[str, Any]:
+def _parameters(wanted: ReviewFilter) -> dict[str, Any]:
     lists = {"pipelines": wanted.pipelines, "sources": wanted.sources}
     return {**asdict(wanted), **{name: None if some is None else list(some) for name, some in lists.items()}}
 
@@ -51,12 +51,12 @@ def file(source: str, doubts: Sequence[Doubt]) -> Query[int]:
     return Query(SQL["file"], int, {"source": source, **columns})
 
 
-def mine(holder: str, wanted: Wanted, *, seconds: float, ids: Sequence[int] | None = None) -> Query[Review]:
+def mine(holder: str, wanted: ReviewFilter, *, seconds: float, ids: Sequence[int] | None = None) -> Query[Review]:
     params = {"holder": holder, "seconds": seconds, "ids": None if ids is None else list(ids), **_parameters(wanted)}
     return Query(SQL["mine"], Review, params)
 
 
-def lease(holder: str, wanted: Wanted, *, seconds: float, limit: int, skipped: bool) -> Query[Review]:
+def lease(holder: str, wanted: ReviewFilter, *, seconds: float, limit: int, skipped: bool) -> Query[Review]:
     """With *skipped*, also those that the holder has skipped before."""
     params = {"holder": holder, "seconds": seconds, "limit": limit, "skipped": skipped, **_parameters(wanted)}
     return Query(SQL["lease"], Review, params)
@@ -103,14 +103,14 @@ def one(id: int) -> Query[Review]:
 
 
 def page(
-    wanted: Wanted, *, job_id: int | None = None, after: tuple[float | None, int] | None = None, limit: int
+    wanted: ReviewFilter, *, job_id: int | None = None, after: tuple[float | None, int] | None = None, limit: int
 ) -> Query[Review]:
     margin, id = after or (None, None)
     params = {"job_id": job_id, "after_margin": margin, "after_id": id, "limit": limit, **_parameters(wanted)}
     return Query(SQL["page"], Review, params)
 
 
-def counts(wanted: Wanted, *, limit: int = MOST_COUNTED) -> Query[Waiting]:
+def counts(wanted: ReviewFilter, *, limit: int = MOST_COUNTED) -> Query[Waiting]:
     return Query(SQL["counts"], Waiting, {"limit": limit, **_parameters(wanted)})
 
 
@@ -138,7 +138,7 @@ def by_key(key: str) -> Query[Decision]:
 
 
 def decisions(
-    wanted: Wanted,
+    wanted: ReviewFilter,
     *,
     review_id: int | None = None,
     who: str | None = None,
@@ -151,9 +151,9 @@ def decisions(
     return Query(SQL["decisions"], Decision, {**params, **_parameters(wanted)})
 
 
-def export(wanted: Wanted, *, after: int, limit: int) -> Query[Decision]:
+def export(wanted: ReviewFilter, *, after: int, limit: int) -> Query[Decision]:
     return Query(SQL["export"], Decision, {"after": after, "limit": limit, **_parameters(wanted)})
 
 
-def agreement(wanted: Wanted) -> Query[Agreed]:
+def agreement(wanted: ReviewFilter) -> Query[Agreed]:
     return Query(SQL["agreement"], Agreed, _parameters(wanted))

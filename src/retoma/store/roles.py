@@ -74,7 +74,7 @@ class Relation:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class Privileges:
     """An account's privileges on one relation: on the whole, and on single columns ('update state')."""
 
     name: str
@@ -99,8 +99,8 @@ def relations(schema: str = "retoma") -> Query[Relation]:
     return Query(SQL["relations"], Relation, {"schema": schema})
 
 
-def held() -> Query[Held]:
-    return Query(SQL["held"], Held)
+def held() -> Query[Privileges]:
+    return Query(SQL["held"], Privileges)
 
 
 @cache

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from retoma.model.job import Due, Schedule
 from retoma.model.machine import ScheduleRun
+from retoma.model.schedule import DueSchedule, Schedule
 from retoma.store.query import Query, load
 
 SQL = load("retoma.store.queries", "schedules.sql")
@@ -58,8 +58,8 @@ def change(name: str, *, cron: str, zone: str, next_run_at: datetime) -> Query[s
     return Query(SQL["change"], _name, params)
 
 
-def due() -> Query[Due]:
-    return Query(SQL["due"], Due)
+def due() -> Query[DueSchedule]:
+    return Query(SQL["due"], DueSchedule)
 
 
 def fire(name: str, due_at: datetime, next_run_at: datetime) -> Query[int]:

@@ -88,7 +88,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
+class SettledMessage:
     """An endpoint after a request to it."""
 
     id: str
@@ -144,7 +144,7 @@ def take(*, lease: float, each: int = 10, limit: int = 50, id: str | None = None
     return Query(SQL["take"], Message, {"lease": lease, "each": each, "limit": limit, "id": id})
 
 
-def settle(message: Message, outcome: Outcome) -> Query[Settled]:
+def settle(message: Message, outcome: Outcome) -> Query[SettledMessage]:
     params = {
         "id": message.id,
         "attempt": message.attempt,
@@ -155,7 +155,7 @@ def settle(message: Message, outcome: Outcome) -> Query[Settled]:
         "delay": outcome.delay,
         "gone": outcome.gone,
     }
-    return Query(SQL["settle"], Settled, params)
+    return Query(SQL["settle"], SettledMessage, params)
 
 
 def replay(id: str) -> Query[str]:

@@ -8,8 +8,9 @@ from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from retoma.model.job import Claim, Metrics, Presence
+from retoma.model.job import Claim
 from retoma.model.machine import HeldJob
+from retoma.model.worker import Metrics, Presence
 from retoma.store.query import Query, load
 from retoma.system.process_identity import ProcessIdentity
 

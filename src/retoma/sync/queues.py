@@ -7,10 +7,8 @@ from __future__ import annotations
 from retoma.commands import flow as flow_commands
 from retoma.commands import jobs as job_commands
 from retoma.commands.jobs import only
-from retoma.model.job import (
-    Queue,
-)
 from retoma.model.machine import QueueState
+from retoma.model.queue import Queue
 from retoma.store import queues
 from retoma.sync.runner import Runner
 

@@ -7,10 +7,8 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from retoma.commands import schedules as schedule_commands
-from retoma.model.job import (
-    Schedule,
-)
 from retoma.model.machine import ScheduleRun
+from retoma.model.schedule import Schedule
 from retoma.run.pipeline import Pipeline
 from retoma.store import schedules
 from retoma.sync.runner import Runner

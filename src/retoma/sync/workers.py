@@ -7,11 +7,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from retoma.commands import workers as worker_commands
-from retoma.model.job import (
-    Metrics,
-    Presence,
-)
 from retoma.model.machine import HeldJob
+from retoma.model.worker import Metrics, Presence
 from retoma.store import workers
 from retoma.sync.runner import Runner
 

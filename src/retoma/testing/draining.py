@@ -14,6 +14,7 @@ from importlib.metadata import version
 from retoma.app.retoma import Retoma
 from retoma.commands import schedules as schedule_commands
 from retoma.errors import ConfigurationError
+from retoma.model.job import AttemptEnding
 from retoma.postgres.connections import run_on
 from retoma.postgres.database import Database
 from retoma.postgres.faults import UNAVAILABLE
@@ -79,8 +80,8 @@ async def an_executor(app: Retoma, at_once: int, queues: Sequence[str] | None) -
         executor.stop(now=True)
         beating.cancel()
         await asyncio.gather(beating, return_exceptions=True)
-        await executor.ledger.settled()
-        executor.ledger.close()
+        await executor.journal.settled()
+        executor.journal.close()
         with contextlib.suppress(*UNAVAILABLE):
             await _beat(app, executor)
         await app.database.persist(jobs.bury(worker_id, [], reason="stopped", error="The test was over."))
@@ -95,7 +96,7 @@ async def _beat_for(app: Retoma, executor: Executor) -> None:
                 executor.stop(now=True)
             believed = [(note.job, executor.worker_id, note.fence) for note in executor.board.notes()]
             for job, _, fence, why in await app.fetch(workers.called_off([executor.worker_id], believed)):
-                executor.call_off(job, fence, why)
+                executor.call_off(job, fence, AttemptEnding(why))
         await asyncio.sleep(app.settings.heartbeat_seconds)
 
 

@@ -97,11 +97,11 @@ async def rehearse(
     claim = _claim_of(pipeline, input, attempt, again=bool(saved))
     memory = _Notebook(saved or {}, signals or {}, connection, results)
     steps = _Steps(claim, memory, _Nobody(), caller=_Straight(), step_timeout=pipeline.step_timeout)
-    steps.configuration = dict(configuration or {})
     raised: list[BaseException] = []
     rehearsed = replace(pipeline, handler=_watched(pipeline, raised, isolated=isolated))
     with ThreadPoolExecutor(1, thread_name_prefix="rehearsal") as threads:
-        ended = await attempt_once(claim, rehearsed, steps, providers, threads)
+        given = dict(configuration or {})
+        ended = await attempt_once(rehearsed, steps, providers, threads, configuration=given)
     return Rehearsal(
         ending=ended.ending,
         reason=ended.reason,
@@ -150,14 +150,15 @@ def _watched(pipeline: Pipeline[Any, Any], raised: list[BaseException], *, isola
 
     async def handler(given: Any, run: Run, **providers: Any) -> Any:
         try:
-            return await pipeline.handler(given, run if isolated else _PlainRun(run._steps), **providers)  # noqa: SLF001
+            plain = run if isolated else _PlainRun(run._steps, run.configuration)  # noqa: SLF001
+            return await pipeline.handler(given, plain, **providers)
         except BaseException as error:
             raised.append(error)
             raise
 
     def sync_handler(given: Any, run: SyncRun, **providers: Any) -> Any:
         try:
-            plain = run if isolated else _PlainSyncRun(run._steps, run._loop)  # noqa: SLF001
+            plain = run if isolated else _PlainSyncRun(run._steps, run._loop, run.configuration)  # noqa: SLF001
             return pipeline.handler(given, plain, **providers)
         except BaseException as error:
             raised.append(error)

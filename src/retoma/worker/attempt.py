@@ -30,12 +30,20 @@ _LONGEST_WAIT = 30 * 86_400.0
 
 
 async def attempt(
-    claim: Claim, pipeline: Pipeline[Any, Any], steps: Steps, providers: Mapping[str, Any], threads: Threads
+    pipeline: Pipeline[Any, Any],
+    steps: Steps,
+    providers: Mapping[str, Any],
+    threads: Threads,
+    *,
+    configuration: dict[str, Any],
 ) -> Ended:
-    """Run the handler of *pipeline* on the job's input and return how the attempt ended. Raises only when cancelled."""
+    """Run the handler of *pipeline* on the input of the job that *steps* belong to, with the *configuration* of its
+    batch, and return how the attempt ended. Raises only when cancelled.
+    """
+    claim = steps.claim
     began = time.monotonic()
     try:
-        ended = await _handled(claim, pipeline, steps, providers, threads)
+        ended = await _handled(pipeline, steps, providers, threads, configuration)
     except asyncio.CancelledError as error:
         task = asyncio.current_task()
         if task is None or task.cancelling():
@@ -49,16 +57,21 @@ async def attempt(
 
 
 async def _handled(
-    claim: Claim, pipeline: Pipeline[Any, Any], steps: Steps, providers: Mapping[str, Any], threads: Threads
+    pipeline: Pipeline[Any, Any],
+    steps: Steps,
+    providers: Mapping[str, Any],
+    threads: Threads,
+    configuration: dict[str, Any],
 ) -> Ended:
+    claim = steps.claim
     try:
         given = pipeline.input.decode(claim.input)
     except Misfit as misfit:
         raise Reject(f"the input does not fit the pipeline any more: {misfit}.") from None
     if pipeline.is_async:
-        value = await pipeline.handler(given, Run(steps), **providers)
+        value = await pipeline.handler(given, Run(steps, configuration), **providers)
     else:
-        run = SyncRun(steps, asyncio.get_running_loop())
+        run = SyncRun(steps, asyncio.get_running_loop(), configuration)
         value = await in_thread(threads, pipeline.handler, given, run, **providers)
     text = pipeline.output.encode(value, what=f"the output of job {claim.id} ({pipeline.name})").text
     return Ended(claim, AttemptEnding.COMPLETED, output=text)

@@ -27,7 +27,7 @@ from retoma.worker.batch_configs import Configurations
 from retoma.worker.claimer import Claimer
 from retoma.worker.journal import Journal
 from retoma.worker.reconciliation import reconcile
-from retoma.worker.running_job import RunningJob, SentAway, told_of
+from retoma.worker.running_job import RunningJob, SentAway, ended_event
 from retoma.worker.status_board import StatusBoard, Totals, step_threads
 
 _TICK = 0.1
@@ -66,7 +66,7 @@ class Executor:
         self.board = board
         self.apart = apart
         self.at_once = board.places
-        self.ledger = Journal(database, worker_id, transactions=transactions, ended=self._ended, lost=self._lost)
+        self.journal = Journal(database, worker_id, transactions=transactions, ended=self._ended, lost=self._lost)
         self.draining = False
         self.totals = Totals()
         self._sent_away = SentAway()
@@ -77,18 +77,13 @@ class Executor:
         self._settling: asyncio.Task[None] | None = None
         self._began_at = 0.0
         self._hint = hint
-        self._claiming = Claimer(database, settings, worker_id=worker_id, queues=queues, pipelines=list(pipelines))
+        self._claimer = Claimer(database, settings, worker_id=worker_id, queues=queues, pipelines=list(pipelines))
         self._configurations = Configurations(database)
         self.caller = Caller(database, worker_id, tenant=settings.reuse_within, unknown_price=settings.unknown_price)
         self._wake = asyncio.Event()
         self._full = False  # whether the last claim was skipped because no place was free
         self._rate = 0.0
         self._threads = pool(self.at_once, "handler", nice=settings.worker_nice)
-
-    @property
-    def memory(self) -> Journal:
-        """The store of the runs' checkpoints."""
-        return self.ledger
 
     # — loops —
 
@@ -102,15 +97,15 @@ class Executor:
         self.board.tell(self.totals)
         # One connection both claims and listens, so an idle executor needs no other.
         line = listening(self.database.url, self.settings, frozenset(self.queues), self.wake, hint=self._hint)
-        self._claiming.line = line
-        reconciling = reconcile(self._claiming, self._known, self._give_back)
+        self._claimer.line = line
+        reconciling = reconcile(self._claimer, self._known, self._give_back)
         background = [loop.create_task(each) for each in (line.keep(), self._tick(), reconciling)]
         working = loop.create_task(self._work())
         try:
             await wait_for_leader(working, *background)
         except BaseException:
-            for held in self._running.values():
-                self.board.clear(held.place)  # no handler caused this: without a note no job is blamed
+            for running in self._running.values():
+                self.board.clear(running.place)  # no handler caused this: without a note no job is blamed
             for each in (working, *background):
                 each.cancel()
             ended = asyncio.gather(working, *background, return_exceptions=True)
@@ -120,13 +115,13 @@ class Executor:
         await line.close()
         self.board.tell(self.totals)
         self._threads.shutdown(wait=False, cancel_futures=True)
-        self.ledger.close()
+        self.journal.close()
 
     def _known(self) -> set[tuple[int, int]]:
         """Job and fence of every job that this executor holds: prefetched, running, or with an
         ending not yet written.
         """
-        claims = (*self._ready, *(each.claim for each in self.ledger.unwritten()))
+        claims = (*self._ready, *(each.claim for each in self.journal.unwritten()))
         return {*self._running, *((claim.id, claim.fence) for claim in claims)}
 
     def _give_back(self, claim: Claim) -> None:
@@ -137,19 +132,21 @@ class Executor:
         """Run jobs until none is ready; for tests and one-off programs."""
         self.totals.ready = True
         while True:
-            claims = await self._claiming.claim(self.at_once)
+            claims = await self._claimer.claim(self.at_once)
             if not claims and not self._running and not self._ready:
-                claims = await self._claiming.claim(1, suspects=True)
+                claims = await self._claimer.claim(1, suspects=True)
             self._take(claims)
             if not claims and not self._running and not self._ready:
                 await self.caller.settled()
-                await self.ledger.settled()
+                await self.journal.settled()
                 return
             while self._running:
-                await asyncio.wait([held.handling for held in self._running.values() if held.handling], timeout=_TICK)
+                await asyncio.wait(
+                    [running.handling for running in self._running.values() if running.handling], timeout=_TICK
+                )
                 self._start()
                 self._overdue()
-            await self.ledger.settled()
+            await self.journal.settled()
 
     def wake(self) -> None:
         """Interrupt the current wait: there may be a job to claim."""
@@ -161,8 +158,8 @@ class Executor:
         while self._ready:
             self._release(self._ready.popleft())
         if now:
-            for held in list(self._running.values()):
-                held.cut("released")
+            for running in list(self._running.values()):
+                running.cut(AttemptEnding.RELEASED)
         self.wake()
 
     def settle(self) -> None:
@@ -174,21 +171,21 @@ class Executor:
 
     async def _settle(self) -> None:
         await self.caller.settled()
-        await self.ledger.settled()
+        await self.journal.settled()
         self.totals.settled = True
         self.board.tell(self.totals)
 
-    def call_off(self, id: int, fence: int, why: str) -> None:
+    def call_off(self, id: int, fence: int, why: AttemptEnding) -> None:
         """Stop holding a job: at once when it was cancelled or lost, after the current step when its batch is paused
         or failed. A prefetched job is not started.
         """
-        if held := self._running.get((id, fence)):
-            held.let_go(why)
+        if running := self._running.get((id, fence)):
+            running.let_go(why)
         for claim in [each for each in self._ready if (each.id, each.fence) == (id, fence)]:
             self._ready.remove(claim)
-            if why == "cancelled":
-                self.ledger.end(Ended(claim, AttemptEnding.CANCELLED, reason="person"))
-            elif why == "released":
+            if why is AttemptEnding.CANCELLED:
+                self.journal.end(Ended(claim, AttemptEnding.CANCELLED, reason="person"))
+            elif why is AttemptEnding.RELEASED:
                 self._release(claim)
 
     def cut_off(self) -> bool:
@@ -204,7 +201,7 @@ class Executor:
             if self._full:
                 await self._rest(_TICK)
                 continue
-            claims = await self._claiming.claim(room, suspects=self.apart)
+            claims = await self._claimer.claim(room, suspects=self.apart)
             if self.apart and not claims and not self._running:
                 self.stop()
             if self.draining:
@@ -224,7 +221,7 @@ class Executor:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self.settings.drain_seconds):
                 await self.caller.settled()
-        await self.ledger.settled()
+        await self.journal.settled()
 
     async def _rest(self, seconds: float) -> None:
         with contextlib.suppress(TimeoutError):
@@ -247,9 +244,9 @@ class Executor:
 
     def _overdue(self) -> None:
         now = time.monotonic()
-        for held in list(self._running.values()):
-            if now > held.deadline:
-                held.cut("timeout")
+        for running in list(self._running.values()):
+            if now > running.deadline:
+                running.cut(AttemptEnding.TIMEOUT)
 
     def _hand_back(self, now: float) -> None:
         """Release prefetched jobs that cannot start because the running jobs take longer than expected, so that other
@@ -266,7 +263,7 @@ class Executor:
         """How many jobs to claim now. Short jobs are prefetched in larger groups. Long jobs are claimed only when a
         place is free, so that other workers can claim the rest.
         """
-        if self.ledger.backlog > _MOST_BACKLOG or self.cut_off():
+        if self.journal.backlog > _MOST_BACKLOG or self.cut_off():
             return 0
         ahead = min(int(self._rate * _AHEAD), _MOST_AHEAD * self.at_once)
         at_hand = len(self._ready) + len(self._running)
@@ -300,58 +297,58 @@ class Executor:
         while self._ready and self._free and not self.cut_off():
             claim = self._ready.popleft()
             self._began_at = time.monotonic()
-            held = RunningJob(self, claim, self.pipelines[claim.pipeline], self._free.pop())
-            self.board.begin(held.place, claim.id, claim.fence, self._began_at, held.deadline, held.again)
-            self._running[claim.id, claim.fence] = held
-            marked = Marked(self._run(held), held.mark, self.board.marks)
+            running = RunningJob(self, claim, self.pipelines[claim.pipeline], self._free.pop())
+            self.board.begin(running.place, claim.id, claim.fence, self._began_at, running.deadline, running.again)
+            self._running[claim.id, claim.fence] = running
+            marked = Marked(self._run(running), running.mark, self.board.marks)
             # The end of a job starts the next one, which must not inherit what the first has set.
-            held.handling = asyncio.get_running_loop().create_task(marked, context=self._context.copy())
+            running.handling = asyncio.get_running_loop().create_task(marked, context=self._context.copy())
 
-    async def _handle(self, held: RunningJob) -> Ended:
-        if held.why is not None:  # stopped between the claim and the first line of the handler
-            return held.ending()
-        if held.claim.batch_id is not None:
-            held.steps.configuration = await self._configurations.of(held.claim)
-        providers = self.providers.get(held.claim.pipeline, {})
-        return await attempt(held.claim, held.pipeline, held.steps, providers, self._threads)
+    async def _handle(self, running: RunningJob) -> Ended:
+        if running.why is not None:  # stopped between the claim and the first line of the handler
+            return running.ending()
+        claim = running.claim
+        configuration = {} if claim.batch_id is None else await self._configurations.of(claim)
+        providers = self.providers.get(claim.pipeline, {})
+        return await attempt(running.pipeline, running.steps, providers, self._threads, configuration=configuration)
 
-    async def _run(self, held: RunningJob) -> None:
-        claim = held.claim
-        held.begun = True
-        JOB.set((held.worker_id, claim, time.monotonic()))
-        MARK.set(held.mark)
+    async def _run(self, running: RunningJob) -> None:
+        claim = running.claim
+        running.begun = True
+        JOB.set((running.worker_id, claim, time.monotonic()))
+        MARK.set(running.mark)
         try:
             if heard(AttemptStarted):
-                emit(AttemptStarted(**who(held.worker_id, claim), traceparent=claim.traceparent))
-            ended = await self._handle(held)
+                emit(AttemptStarted(**who(running.worker_id, claim), traceparent=claim.traceparent))
+            ended = await self._handle(running)
         except asyncio.CancelledError as error:
-            ended = held.ending()
-            if held.why is None:
-                ended = ending_of(claim, held.pipeline, cancelled_by_itself(error))
-                ended.step = held.steps.last
+            ended = running.ending()
+            if running.why is None:
+                ended = ending_of(claim, running.pipeline, cancelled_by_itself(error))
+                ended.step = running.steps.last
         except BaseException as error:  # noqa: BLE001 - whatever it was, the job has an ending
-            ended = ending_of(claim, held.pipeline, error)
+            ended = ending_of(claim, running.pipeline, error)
         finally:
-            held.mark.over(self.board.marks)
-            self.board.clear(held.place)
-            self._free.append(held.place)
+            running.mark.over(self.board.marks)
+            self.board.clear(running.place)
+            self._free.append(running.place)
             del self._running[claim.id, claim.fence]
-        if held.why == "lost":
-            emit(JobLost(**who(self.worker_id, claim), state="lost", duration_ms=held.seconds * 1000))
+        if running.why is AttemptEnding.LOST:
+            emit(JobLost(**who(self.worker_id, claim), state="lost", duration_ms=running.seconds * 1000))
         else:
-            self.ledger.end(ended)
+            self.journal.end(ended)
         self._start()
         if not self._ready and (self._full or self.draining):
             self._wake.set()
 
     def _release(self, claim: Claim, *, reason: str = "draining") -> None:
-        self.ledger.end(Ended(claim, AttemptEnding.RELEASED, reason=reason))
+        self.journal.end(Ended(claim, AttemptEnding.RELEASED, reason=reason))
 
     def _lost(self, job: int, fence: int) -> None:
         # Cancel the task instead of raising in the step: a handler that catches every Exception must not
         # make more paid calls.
-        if held := self._running.get((job, fence)):
-            held.cut("lost")
+        if running := self._running.get((job, fence)):
+            running.cut(AttemptEnding.LOST)
 
     def _ended(self, ended: Ended, state: str | None) -> None:
         if state == "completed" or state == "skipped" or state == "review":  # noqa: PLR1714 - the hot path
@@ -361,9 +358,9 @@ class Executor:
             self.totals.failed += 1
         elif state == "queued" and ended.ending == AttemptEnding.FAILED:
             self.totals.retried += 1
-        if self._claiming.hungry and (ended.claim.lane_id or state == "queued"):
+        if self._claimer.hungry and (ended.claim.lane_id or state == "queued"):
             self.wake()  # the job has freed a slot in a full lane, or is ready again
         if state is None:
             emit(JobLost(**who(self.worker_id, ended.claim), state="lost", duration_ms=ended.seconds * 1000))
         elif heard(AttemptEnded) and not self._sent_away.again(ended, state):
-            emit(told_of(self.worker_id, ended, state))
+            emit(ended_event(self.worker_id, ended, state))

@@ -18,6 +18,7 @@ import orjson
 from retoma.errors import ConfigurationError, RetomaError
 from retoma.isolate import adopt, kernel
 from retoma.isolate import shutdown as end_isolated_children
+from retoma.model.job import AttemptEnding
 from retoma.postgres.database import Database
 from retoma.postgres.faults import retrying
 from retoma.providers.factory import close, make_ready
@@ -72,7 +73,7 @@ async def _obey(executor: Executor, control: asyncio.StreamReader) -> None:
         while line := await control.readline():
             match orjson.loads(line):
                 case {"call_off": [int(id), int(fence), str(why)]}:
-                    executor.call_off(id, fence, why)
+                    executor.call_off(id, fence, AttemptEnding(why))
                 case {"stop": bool(now)}:
                     executor.stop(now=now)
                 case {"settle": True}:
@@ -98,9 +99,9 @@ def _end_at_once(error: BaseException) -> NoReturn:
 async def _count_connections(sheet: Sheet | None, *databases: Database) -> None:
     """Say now and then how many connections this executor has."""
     while sheet is not None:
-        told = [each.connections() for each in databases]
-        sheet.set(("retoma_db_pool_connections", "busy"), sum(busy for busy, _ in told))
-        sheet.set(("retoma_db_pool_connections", "free"), sum(free for _, free in told))
+        pools = [each.use() for each in databases]
+        sheet.set(("retoma_db_pool_connections", "busy"), sum(each.busy for each in pools))
+        sheet.set(("retoma_db_pool_connections", "free"), sum(each.idle for each in pools))
         await asyncio.sleep(1.0)
 
 

@@ -52,7 +52,7 @@ class Death:
 
 
 @dataclass(slots=True)
-class Counted:
+class ExtraCounts:
     """Counters for jobs that ended or were recovered without an executor to count them."""
 
     failed: int = 0
@@ -88,7 +88,7 @@ class Process:
         self._said: dict[tuple[int, int, str], float] = {}  # by job, fence and reason: when the order was last sent
         self._unsent = bytearray()
         self._full_since: float | None = None
-        self._counted = Counted()
+        self._counted = ExtraCounts()
         self._told_to_stop: float | None = None
         self._told_to_hurry: float | None = None
         self._told_to_settle: float | None = None
@@ -113,15 +113,7 @@ class Process:
         self.pid = self._popen.pid
         self._unsent += orders.line()
         self.flush()
-        # A thread of its own, because only the blocking wait4 reports the child's peak memory.
-        waiting = threading.Thread(target=self._wait, args=(asyncio.get_running_loop(),), daemon=True)
-        try:
-            waiting.start()
-        except RuntimeError as error:
-            self._popen.kill()
-            self._popen.wait()
-            self.close()
-            raise OSError(str(error)) from error
+        self._begin_waiting()
 
     def _start(self, files: Sequence[int]) -> subprocess.Popen[bytes]:
         started = subprocess.Popen(
@@ -135,6 +127,17 @@ class Process:
         # An executor that does not read its pipe must not block the supervisor.
         os.set_blocking(started.stdin.fileno(), False)
         return started
+
+    def _begin_waiting(self) -> None:
+        # A thread of its own, because only the blocking wait4 reports the child's peak memory.
+        waiting = threading.Thread(target=self._wait, args=(asyncio.get_running_loop(),), daemon=True)
+        try:
+            waiting.start()
+        except RuntimeError as error:
+            self._popen.kill()
+            self._popen.wait()
+            self.close()
+            raise OSError(str(error)) from error
 
     def _wait(self, loop: asyncio.AbstractEventLoop) -> None:
         _, status, usage = os.wait4(self.pid, 0)
@@ -231,7 +234,7 @@ class Process:
 
     # — watching —
 
-    def count(self, also: Counted) -> None:
+    def count(self, also: ExtraCounts) -> None:
         """Add counters that belong to no executor; the pulse of this process reports them."""
         self._counted.failed += also.failed
         self._counted.retried += also.retried

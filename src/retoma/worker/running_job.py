@@ -28,7 +28,7 @@ class ExecutorHooks(Protocol):
     draining: bool
 
     @property
-    def memory(self) -> Memory:
+    def journal(self) -> Memory:
         """The store of the run's checkpoints."""
 
     @property
@@ -47,8 +47,8 @@ class RunningJob:
         "begun",
         "claim",
         "deadline",
+        "executor",
         "handling",
-        "hands",
         "leaving",
         "mark",
         "pipeline",
@@ -58,34 +58,34 @@ class RunningJob:
         "worker_id",
     )
 
-    def __init__(self, hands: ExecutorHooks, claim: Claim, pipeline: Pipeline[Any, Any], place: int) -> None:
-        self.hands = hands
-        self.worker_id = hands.worker_id
+    def __init__(self, executor: ExecutorHooks, claim: Claim, pipeline: Pipeline[Any, Any], place: int) -> None:
+        self.executor = executor
+        self.worker_id = executor.worker_id
         self.claim = claim
         self.pipeline = pipeline
         self.place = place
         self.mark = Mark(place + 1)
         self.deadline = time.monotonic() + claim.timeout_seconds
-        self.why: str | None = None
+        self.why: AttemptEnding | None = None
         self.begun = self.leaving = False
         self.handling: asyncio.Task[None] | None = None
         self._under_way: dict[str, float] = {}  # deadlines of running steps, earliest first
-        self.steps = Steps(claim, hands.memory, self, caller=hands.caller, step_timeout=pipeline.step_timeout)
+        self.steps = Steps(claim, executor.journal, self, caller=executor.caller, step_timeout=pipeline.step_timeout)
 
     def before_step(self, name: str) -> None:
         """Note the step on the board. Raises when the run must not continue."""
-        hands = self.hands
-        if self.why == "lost" or hands.cut_off():
+        executor = self.executor
+        if self.why is AttemptEnding.LOST or executor.cut_off():
             raise LeaseLost(
                 f"Job {self.claim.id} may have been given to another worker: no heartbeat has reached the database "
                 f"for a whole lease. Step {name!r} was not begun.",
                 next="Look at the connection between this worker and the database.",
             )
-        if self.why is not None or self.leaving or hands.draining:
+        if self.why is not None or self.leaving or executor.draining:
             raise Suspend(AttemptEnding.RELEASED, reason="resting" if self.leaving else "draining")
         limit = self.pipeline.step_timeout
         if limit is None:
-            hands.board.step(self.place, name, self.deadline)
+            executor.board.step(self.place, name, self.deadline)
         else:
             self._under_way[name] = min(self.deadline, time.monotonic() + limit)
             self._note_earliest()
@@ -98,18 +98,18 @@ class RunningJob:
     def _note_earliest(self) -> None:
         earliest = next(iter(self._under_way), None)
         if earliest is None:
-            self.hands.board.step(self.place, self.steps.last or "", self.deadline)
+            self.executor.board.step(self.place, self.steps.last or "", self.deadline)
         else:
-            self.hands.board.step(self.place, earliest, self._under_way[earliest])
+            self.executor.board.step(self.place, earliest, self._under_way[earliest])
 
-    def let_go(self, why: str) -> None:
+    def let_go(self, why: AttemptEnding) -> None:
         """Stop the job. A paused job finishes its current step first."""
-        if why == "released" and self.begun:
+        if why is AttemptEnding.RELEASED and self.begun:
             self.leaving = True
         else:
             self.cut(why)
 
-    def cut(self, why: str) -> None:
+    def cut(self, why: AttemptEnding) -> None:
         """Cancel the handler; *why* decides how the attempt ends. A handler that has not started does not start."""
         if self.why is None:
             self.why = why
@@ -133,19 +133,19 @@ class RunningJob:
     def ending(self) -> Ended:
         """The ending of a handler that was stopped."""
         claim = self.claim
-        ended = Ended(claim, AttemptEnding(self.why or "released"), step=self.steps.last, seconds=self.seconds)
-        if self.why == "timeout":
+        ended = Ended(claim, self.why or AttemptEnding.RELEASED, step=self.steps.last, seconds=self.seconds)
+        if self.why is AttemptEnding.TIMEOUT:
             ended.ending, ended.reason = AttemptEnding.FAILED, "timeout"
             ended.delay = self.again
             ended.again = ended.delay is not None
             where = f" in step {ended.step!r}" if ended.step else ""
             ended.error = f"The handler took longer than {claim.timeout_seconds:g} s and was stopped{where}."
-        elif self.why == "cancelled":
+        elif self.why is AttemptEnding.CANCELLED:
             ended.reason = "person"
         return ended
 
 
-def told_of(worker_id: int, ended: Ended, state: str) -> AttemptEnded:
+def ended_event(worker_id: int, ended: Ended, state: str) -> AttemptEnded:
     """The event for an attempt whose ending is written."""
     return AttemptEnded(
         **who(worker_id, ended.claim),

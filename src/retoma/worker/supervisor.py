@@ -21,7 +21,8 @@ from retoma.commands.maintenance import tell_recovered
 from retoma.errors import ConfigurationError
 from retoma.isolate import adopt
 from retoma.isolate.probe import watch_over
-from retoma.model.job import AttemptEnding, Metrics
+from retoma.model.job import AttemptEnding
+from retoma.model.worker import Metrics
 from retoma.postgres.connections import run_on
 from retoma.postgres.database import Database
 from retoma.postgres.dedicated import Line
@@ -47,7 +48,7 @@ from retoma.telemetry.metrics import measure
 from retoma.telemetry.sheet import Figure, Sheet, added
 from retoma.telemetry.spans import follow
 from retoma.telemetry.tracing import configure, home_of
-from retoma.worker.executor_process import Counted, Process
+from retoma.worker.executor_process import ExtraCounts, Process
 from retoma.worker.loader import reference_to
 from retoma.worker.maintenance_jobs import QUEUE, schedule_all
 from retoma.worker.watchdog import Asks, Watchdog, every
@@ -107,7 +108,7 @@ class Worker:
         self._no_longer_than = math.inf
         self._hint = None if settings.pooler == "transaction" else secrets.randbits(62)
         self._remade = asyncio.Event()
-        self._untold = Counted()
+        self._untold = ExtraCounts()
         self._said_stopping: set[int] = set()
         self.metrics_port = settings.metrics_port
         """Where scrapes are answered while it runs; None for nowhere."""
@@ -389,7 +390,7 @@ class Worker:
         at = time.monotonic()
         # No executor can count these: recovered jobs, and jobs that ended together with their executor.
         children[0].count(self._untold)
-        self._untold = Counted()
+        self._untold = ExtraCounts()
         pulses = [child.pulse() for child in children]
         alive = set(await self._heart.all(workers.heartbeat(pulses)))
         if self._sheets:

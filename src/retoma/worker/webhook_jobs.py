@@ -14,7 +14,7 @@ from retoma.run.pipeline import pipeline
 from retoma.run.run import Run
 from retoma.run.steps import AsyncConnection
 from retoma.store import webhooks
-from retoma.store.webhooks import Message, Outcome, Settled
+from retoma.store.webhooks import Message, Outcome, SettledMessage
 from retoma.system.settings import Settings
 from retoma.telemetry import emit
 from retoma.telemetry.events import WebhookDelivered, WebhookDisabled, WebhookFailed
@@ -52,7 +52,7 @@ async def _taken(run: Run, round: int) -> tuple[list[Message], int]:
 
 async def _settled(run: Run, round: int, ended: list[tuple[Message, Outcome]]) -> int:
     """Write down how requests ended, and return how many arrived."""
-    settled: list[list[Settled]] = []
+    settled: list[list[SettledMessage]] = []
 
     async def settle(connection: AsyncConnection) -> int:
         settled[:] = [await run_on(connection, only(webhooks.settle(*each))) for each in ended]
@@ -78,7 +78,7 @@ async def sent(message: Message, settings: Settings) -> tuple[Message, Outcome]:
     return message, rules.outcome_of(message, posted)
 
 
-def tell(message: Message, outcome: Outcome, settled: list[Settled]) -> None:
+def tell(message: Message, outcome: Outcome, settled: list[SettledMessage]) -> None:
     """Emit the events of a request."""
     if outcome.arrived:
         emit(

@@ -13,7 +13,7 @@ from retoma.app.doctor.sandbox import sandbox
 from retoma.app.extension import installed, load
 from retoma.app.retoma import Retoma
 from retoma.errors import DatabaseTooOld, RetomaError, SchemaMismatch
-from retoma.model.job import Schedule
+from retoma.model.schedule import Schedule
 from retoma.model.upkeep import Overstay
 from retoma.postgres import migrate
 from retoma.postgres.migrate import SchemaStatus

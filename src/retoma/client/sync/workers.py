@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from retoma.client.sync.async_transport import Transport
 from retoma.client.values import value_of, values_of
-from retoma.model.job import Metrics, Presence
 from retoma.model.machine import HeldJob
+from retoma.model.worker import Metrics, Presence
 from retoma.values.cursors import cursor_of
 
 _PAGE = 200

@@ -29,7 +29,7 @@ ELSEWHERE = "set RETOMA_PG_BIN to the directory of its programs, or set DATABASE
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class SystemAccount:
     """The account that runs the server when we are root, because PostgreSQL refuses to run as root."""
 
     name: str
@@ -84,7 +84,7 @@ def choose(directory: Path, major: int | None) -> Binaries:
     )
 
 
-def version(bin: Path, account: Account | None) -> str | None:
+def version(bin: Path, account: SystemAccount | None) -> str | None:
     """The version that the programs report, such as 18.4; None when *account* cannot run them."""
     said = ""
     for program in reversed(NEEDED):
@@ -99,7 +99,7 @@ def version(bin: Path, account: Account | None) -> str | None:
     return found[1] if found else None
 
 
-def reachable(found: Binaries, account: Account | None, keep: Path) -> Binaries:
+def reachable(found: Binaries, account: SystemAccount | None, keep: Path) -> Binaries:
     """The same programs at a path where *account* can run them: in place, or in a private copy below *keep*."""
     if account is None or version(found.bin, account):
         return found
@@ -120,20 +120,20 @@ def reachable(found: Binaries, account: Account | None, keep: Path) -> Binaries:
     return moved
 
 
-def account_for(directory: Path) -> Account | None:
+def account_for(directory: Path) -> SystemAccount | None:
     """The account that must run the server of *directory*; None means our own."""
     if sys.platform == "win32" or os.geteuid() != 0:
         return None
     if directory.exists():
         # An account that was added later, such as that of a new system package, could not open it.
         owner = directory.stat()
-        return Account(f"number {owner.st_uid}", owner.st_uid, owner.st_gid)
+        return SystemAccount(f"number {owner.st_uid}", owner.st_uid, owner.st_gid)
     for name in ("postgres", "nobody"):
         try:
             known = pwd.getpwnam(name)
         except KeyError:
             continue
-        return Account(name, known.pw_uid, known.pw_gid)
+        return SystemAccount(name, known.pw_uid, known.pw_gid)
     raise EmbeddedUnavailable(
         "PostgreSQL refuses to run as root, and there is neither an account postgres nor nobody.",
         next="Run as an ordinary user, or set DATABASE_URL to a server of your own.",
@@ -143,7 +143,7 @@ def account_for(directory: Path) -> Account | None:
 def execute(
     command: Sequence[str | Path],
     *,
-    account: Account | None,
+    account: SystemAccount | None,
     timeout: float,
     pass_fds: Sequence[int] = (),
 ) -> subprocess.CompletedProcess[str]:

@@ -14,7 +14,7 @@ from itertools import count
 from pathlib import Path
 
 from retoma.errors import EmbeddedUnavailable
-from retoma.postgres.embedded.binaries import Account, Binaries, account_for, execute
+from retoma.postgres.embedded.binaries import Binaries, SystemAccount, account_for, execute
 from retoma.postgres.embedded.home import Home, Lock, Record, private, read, write
 from retoma.system.private_files import FOLDER, close, let_pass, make_private, write_private
 
@@ -83,7 +83,7 @@ def needed(home: Home, record: Record | None) -> bool:
     return True
 
 
-def settle(home: Home, account: Account | None) -> Home:
+def settle(home: Home, account: SystemAccount | None) -> Home:
     """The place for a new data directory: in the home, unless *account* cannot reach that."""
     if account is None or _holds(home.path, account):
         return Home(home.path, home.path)
@@ -100,7 +100,7 @@ def settle(home: Home, account: Account | None) -> Home:
     )
 
 
-def initialize(home: Home, found: Binaries, account: Account | None, starting: Lock, deadline: float) -> Record:
+def initialize(home: Home, found: Binaries, account: SystemAccount | None, starting: Lock, deadline: float) -> Record:
     """Create a data directory and its record, all or nothing."""
     unfinished = _unfinished(home.place, account)
     password = secrets.token_urlsafe(24)
@@ -192,7 +192,7 @@ def _check_owner(home: Home) -> None:
     write_private(owner, str(home.path))
 
 
-def _own_place(state: Path, home: Path, account: Account) -> Path:
+def _own_place(state: Path, home: Path, account: SystemAccount) -> Path:
     """A folder of root's below *state*; only the data directory in it belongs to the account."""
     base = state / "retoma"
     if not base.is_dir():
@@ -210,7 +210,7 @@ def _own_place(state: Path, home: Path, account: Account) -> Path:
     return place
 
 
-def _holds(place: Path, account: Account) -> bool:
+def _holds(place: Path, account: SystemAccount) -> bool:
     """Whether *account* can keep files in a directory below *place*; tested by creating one."""
     try:
         unfinished = _unfinished(place, account)
@@ -223,7 +223,7 @@ def _holds(place: Path, account: Account) -> bool:
     return ended.returncode == 0
 
 
-def _unfinished(place: Path, account: Account | None) -> Path:
+def _unfinished(place: Path, account: SystemAccount | None) -> Path:
     unfinished = place / "data.tmp"
     if unfinished.exists():
         shutil.rmtree(unfinished)

@@ -12,7 +12,7 @@ from pathlib import Path
 import psycopg
 
 from retoma.errors import EmbeddedUnavailable
-from retoma.postgres.embedded.binaries import Account, execute
+from retoma.postgres.embedded.binaries import SystemAccount, execute
 from retoma.postgres.embedded.home import ALONE, Home, Lock, Record, lives, postmaster, take, write
 from retoma.postgres.embedded.initdb import USER, free_port, port_is_free, tail
 
@@ -64,7 +64,7 @@ def connect(record: Record, *, database: str = "postgres") -> psycopg.Connection
     )
 
 
-def start(home: Home, record: Record, account: Account | None, deadline: float) -> tuple[Record, Answer]:
+def start(home: Home, record: Record, account: SystemAccount | None, deadline: float) -> tuple[Record, Answer]:
     """Start the server, wait until it answers, and return its answer."""
     seen = _log_size(home.log)
     said = ""
@@ -94,7 +94,7 @@ def start(home: Home, record: Record, account: Account | None, deadline: float) 
             said = _pg_ctl_start(home, record, account, server, left)
 
 
-def _pg_ctl_start(home: Home, record: Record, account: Account | None, server: Lock, seconds: float) -> str:
+def _pg_ctl_start(home: Home, record: Record, account: SystemAccount | None, server: Lock, seconds: float) -> str:
     # fsync cannot be turned off: a saved checkpoint must survive a power cut.
     forced = f"-c port={record.port} -c fsync=on -c full_page_writes=on"
     where = f"--pgdata={home.directory}", f"--log={home.log}"
@@ -108,7 +108,7 @@ def _pg_ctl_start(home: Home, record: Record, account: Account | None, server: L
     ).stdout
 
 
-def _end_survivors(home: Home, account: Account | None) -> None:
+def _end_survivors(home: Home, account: SystemAccount | None) -> None:
     """End the processes that outlived the server's first one in the middle of a long query."""
     if sys.platform != "linux":
         return

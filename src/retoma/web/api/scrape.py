@@ -96,9 +96,9 @@ async def counted(app: Retoma, hub: EventHub, given: Sequence[Sheet]) -> AsyncIt
 async def _tell(app: Retoma, hub: EventHub, sheet: Sheet) -> None:
     """Write now and then what is not counted but stands at some value."""
     while True:
-        busy, free = app.database.connections()
-        sheet.set(("retoma_db_pool_connections", "busy"), busy)
-        sheet.set(("retoma_db_pool_connections", "free"), free)
+        pool = app.database.use()
+        sheet.set(("retoma_db_pool_connections", "busy"), pool.busy)
+        sheet.set(("retoma_db_pool_connections", "free"), pool.idle)
         sheet.set(("retoma_sse_clients",), hub.clients)
         sheet.set(("retoma_event_log_lag_seconds",), hub.lag)
         await asyncio.sleep(_EVERY)

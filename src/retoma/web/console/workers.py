@@ -7,8 +7,8 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request, Response
 
-from retoma.model.job import Presence
 from retoma.model.machine import HeldJob
+from retoma.model.worker import Presence
 from retoma.web.api.schemas import requests
 from retoma.web.console.change import Fields, changed
 from retoma.web.console.figures import machine_page

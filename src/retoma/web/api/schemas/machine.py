@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field
 
 from retoma.commands.schedules import next_runs
-from retoma.model import job as jobs
+from retoma.model import schedule as schedules
 from retoma.model.machine import QueueState as State
 from retoma.model.machine import ScheduleRun
 from retoma.web.api.schemas import requests as asked
@@ -165,7 +165,7 @@ class ScheduleState(Schedule):
     runs: list[ScheduledRun]
 
     @classmethod
-    def of_schedule(cls, schedule: jobs.Schedule, runs: list[ScheduleRun], *, content: bool) -> Self:
+    def of_schedule(cls, schedule: schedules.Schedule, runs: list[ScheduleRun], *, content: bool) -> Self:
         """A schedule as it goes over the wire."""
         names = [name for name in Schedule.model_fields if content or name not in cls.content]
         basic = {name: getattr(schedule, name) for name in names}

@@ -12,24 +12,25 @@ from retoma.telemetry.context import who
 from retoma.telemetry.events import CallAnswered, CallFailed, CallStarted, CallSubmitted
 
 
-class Teller:
+class CallEvents:
     """Emits the events of one executor's calls, or of those of a program outside a job."""
 
     def __init__(self, worker_id: int | None) -> None:
         self._worker_id = worker_id
 
-    def started(self, call: PlannedCall, id: int) -> Told:
+    def started(self, call: PlannedCall, id: int) -> SentRequest:
         """Call this when the request is sent."""
-        told = Told(call, self._said(call, id))
+        sent = SentRequest(call, self._names(call, id))
         if heard(CallStarted):
-            emit(CallStarted(**told.said))
-        return told
+            emit(CallStarted(**sent.names))
+        return sent
 
-    def _said(self, call: PlannedCall, id: int) -> dict[str, Any]:
+    def _names(self, call: PlannedCall, id: int) -> dict[str, Any]:
+        """What every event of the call says."""
         request, claim = call.request, call.claim
-        said = who(self._worker_id or 0, claim) if claim is not None else {}
+        job = who(self._worker_id or 0, claim) if claim is not None else {}
         return {
-            **said,
+            **job,
             "call": id,
             "provider": request.provider,
             "model": request.model,
@@ -39,11 +40,11 @@ class Teller:
         }
 
 
-class Told:
-    """One request under way, whose end is told once."""
+class SentRequest:
+    """A request that was sent, and whose end is one event."""
 
-    def __init__(self, call: PlannedCall, said: dict[str, Any]) -> None:
-        self.said = said
+    def __init__(self, call: PlannedCall, names: dict[str, Any]) -> None:
+        self.names = names
         self._call = call
         self._began = time.monotonic()
 
@@ -57,7 +58,7 @@ class Told:
         usage = got.usage
         emit(
             CallAnswered(
-                **self.said,
+                **self.names,
                 duration_ms=self._lasted(),
                 input_tokens=usage.input_tokens,
                 output_tokens=usage.output_tokens,
@@ -73,7 +74,7 @@ class Told:
 
     def submitted(self) -> None:
         """The provider has it, and answers later."""
-        emit(CallSubmitted(**self.said, duration_ms=self._lasted()))
+        emit(CallSubmitted(**self.names, duration_ms=self._lasted()))
 
     def failed(self, error: BaseException) -> None:
         """There is no answer. What the provider bills all the same is counted as it was reserved."""
@@ -81,7 +82,7 @@ class Told:
         reserved = self._call.price.cost(self._call.request.estimate).amount if paid else None
         emit(
             CallFailed(
-                **self.said,
+                **self.names,
                 duration_ms=self._lasted(),
                 error=type(error).__name__,
                 http_status=status,
