@@ -679,7 +679,10 @@ async def test_a_group_that_takes_too_long_is_halved_until_it_can_be_written(
         )
         ended: list[tuple[int, str | None]] = []
         ledger = Journal(
-            database, executor.worker_id, ended=lambda each, state: ended.append((each.id, state)), lost=lambda *_: None
+            database,
+            executor.worker_id,
+            ended=lambda group: ended.extend((each.id, state) for each, state in group),
+            lost=lambda *_: None,
         )
         for claim in claims:
             ledger.end(Ended(claim, "completed", output="1"))

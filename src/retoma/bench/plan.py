@@ -244,8 +244,8 @@ def _of_the_engine(part: int, *, quick: bool, waiting: int | None) -> Plan:
         "noop_jobs": lambda: noop_jobs(20_000 // part),
         "noop_jobs_two_executors": lambda: noop_jobs(20_000 // part, processes=2),
         "telemetry_overhead": lambda: telemetry.overhead(
-            1 if quick else 3,
-            lambda environment: noop_jobs(20_000 // part, environment=environment),
+            3 if quick else 12,
+            lambda environment: noop_jobs(40_000 // part, environment=environment),
             lambda: asyncio.to_thread(_clear),
         ),
         "pickup": lambda: pickup(200 // part),

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import Decimal
-from functools import lru_cache
 from typing import Any, TypeVar
 
-from retoma.telemetry import events, genai, listen
+from retoma.model.job import Ended
+from retoma.telemetry import Reader, events, genai, listen
 from retoma.telemetry.events import Event
 from retoma.telemetry.sheet import Key, Sheet
 
@@ -20,6 +20,8 @@ _UNKNOWN = "unknown"
 Reading = Callable[[Sheet, Any], None]
 READINGS: dict[type[Event], Reading] = {}
 """What each event adds beside retoma_events_total, which counts them all."""
+READINGS_OF_MANY: dict[type[Event], Callable[[Sheet, Sequence[Any]], None]] = {}
+"""The same from the facts of many events."""
 
 
 def _reads(kind: type[E]) -> Callable[[Callable[[Sheet, E], None]], Callable[[Sheet, E], None]]:
@@ -49,7 +51,18 @@ def measure(sheet: Sheet) -> Callable[[], None]:
         if reading is not None:
             reading(sheet, event)
 
-    forget = listen(note)
+    def reads(kind: type[Event]) -> Reader:
+        key = ("retoma_events_total", kind.title())
+        reading = READINGS_OF_MANY.get(kind)
+
+        def note_all(facts: Sequence[Any]) -> None:
+            sheet.add(key, len(facts))
+            if reading is not None:
+                reading(sheet, facts)
+
+        return note_all
+
+    forget = listen(note, readers={kind: reads(kind) for kind in (events.AttemptStarted, events.AttemptEnded)})
 
     def end() -> None:
         forget()
@@ -83,26 +96,37 @@ def _enqueued(sheet: Sheet, event: events.JobsEnqueued) -> None:
 def _claimed(sheet: Sheet, event: events.JobsClaimed) -> None:
     sheet.add(("retoma_jobs_claimed_total", event.queue), event.jobs)
     key = ("retoma_job_wait_seconds", event.queue)
-    for seconds in event.waited:
-        sheet.observe(key, seconds)
+    sheet.observe_all(key, event.waited)
 
 
 @_reads(events.AttemptEnded)
 def _ended(sheet: Sheet, event: events.AttemptEnded) -> None:
-    keys = _keys_of_ended(event.queue, event.pipeline, event.state, event.ending)
-    if keys is not None:
-        sheet.add(keys[0])
-        sheet.observe(keys[1], event.duration_ms / 1000)
+    outcome = outcome_of(event.state, event.ending)
+    if outcome is not None:
+        _finished(sheet, event.queue, event.pipeline, outcome, [event.duration_ms / 1000])
 
 
-@lru_cache(maxsize=1024)
-def _keys_of_ended(queue: str | None, pipeline: str, state: str, ending: str) -> tuple[Key, Key] | None:
-    """Every job ends, so what is counted then is looked up and not put together each time."""
-    outcome = outcome_of(state, ending)
-    if outcome is None:
-        return None
-    finished = ("retoma_jobs_finished_total", queue or _UNKNOWN, pipeline, outcome)
-    return finished, ("retoma_job_duration_seconds", pipeline, outcome)
+def _all_ended(sheet: Sheet, facts: Sequence[tuple[int, Ended, str]]) -> None:
+    """Every job ends, and endings are written in groups: what a group has in common is counted once."""
+    seconds: dict[tuple[str | None, str, str], list[float]] = {}
+    for _, ended, state in facts:
+        outcome = state if state in _OUTCOMES else outcome_of(state, str(ended.ending))
+        if outcome is not None:
+            key = (ended.claim.queue, ended.claim.pipeline, outcome)
+            found = seconds.get(key)
+            if found is None:
+                found = seconds[key] = []
+            found.append(ended.seconds)
+    for (queue, pipeline, outcome), each in seconds.items():
+        _finished(sheet, queue, pipeline, outcome, each)
+
+
+READINGS_OF_MANY[events.AttemptEnded] = _all_ended
+
+
+def _finished(sheet: Sheet, queue: str | None, pipeline: str, outcome: str, seconds: Sequence[float]) -> None:
+    sheet.add(("retoma_jobs_finished_total", queue or _UNKNOWN, pipeline, outcome), len(seconds))
+    sheet.observe_all(("retoma_job_duration_seconds", pipeline, outcome), seconds)
 
 
 @_reads(events.JobRecovered)

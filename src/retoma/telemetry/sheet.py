@@ -14,6 +14,7 @@ import struct
 import tempfile
 import threading
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -84,13 +85,23 @@ class Sheet:
 
     def observe(self, key: Key, value: float) -> None:
         """Add one observation to a histogram."""
+        self.observe_all(key, (value,))
+
+    def observe_all(self, key: Key, values: Sequence[float]) -> None:
+        """Add observations to a histogram: with many of them, to find their buckets is all that each one costs."""
         buckets = BY_NAME[key[0]].buckets
+        found = Counter([bisect_left(buckets, value) for value in values]) if len(values) > 1 else None
         with self._lock:
             place = self._places.get(key) or self._place(key)
             if place:
-                first = place >> 3
-                self._cells[first + bisect_left(buckets, value)] += 1
-                self._cells[first + len(buckets) + 1] += value
+                cells, first = self._cells, place >> 3
+                if found is None:
+                    for value in values:
+                        cells[first + bisect_left(buckets, value)] += 1
+                else:
+                    for bucket, number in found.items():
+                        cells[first + bucket] += number
+                cells[first + len(buckets) + 1] += sum(values)
 
     def clear_gauges(self) -> None:
         """Set every gauge to zero: the process that told them has ended."""

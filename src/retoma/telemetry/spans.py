@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from opentelemetry import context as contexts
 from opentelemetry import trace
-from opentelemetry.trace import NonRecordingSpan, Span, SpanContext, SpanKind, StatusCode, TraceFlags
+from opentelemetry.trace import NonRecordingSpan, Span, SpanKind, StatusCode
 
-from retoma.telemetry import events, genai, listen
+from retoma.model.job import Claim, Ended
+from retoma.telemetry import Readers, events, genai, listen
 from retoma.telemetry.events import Event
 from retoma.telemetry.metrics import step_of
-from retoma.telemetry.tracing import SYSTEM, Spans, attempt_context, links_of, live
+from retoma.telemetry.tracing import NOBODY, SYSTEM, Spans, attempt_context, links_of, live
 
 _OPEN: dict[tuple[int, int], Span] = {}
 """The spans of attempts under way in this process, by job and fence."""
 
 
-_NOT_SAMPLED = trace.set_span_in_context(
-    NonRecordingSpan(SpanContext(1, 1, is_remote=False, trace_flags=TraceFlags(TraceFlags.DEFAULT))), contexts.Context()
-)
+_NOT_SAMPLED = trace.set_span_in_context(NonRecordingSpan(NOBODY), contexts.Context())
 """Where an attempt runs that is not sampled: the spans of its handler are not, either."""
 
 
@@ -30,7 +29,16 @@ def follow(home: str) -> Callable[[], None]:
     if not live():
         return lambda: None
     follower = _Follower(home)
-    return listen(follower, wants=follower.wants)
+    readers: Readers = {events.AttemptStarted: follower.read_started, events.AttemptEnded: follower.read_ended}
+    return listen(follower, wants=follower.wants, readers=readers)
+
+
+def begin_unsampled() -> None:
+    """Sample nothing in the current context and in those that are copied from it, until an attempt that is sampled
+    starts in one of them: to say so for each attempt would cost more than all else about one that is not sampled.
+    """
+    if live():
+        contexts.attach(_NOT_SAMPLED)
 
 
 def tracing_anything() -> bool:
@@ -73,12 +81,20 @@ class _Follower:
 
     # — attempts —
 
+    def read_started(self, facts: Sequence[tuple[int, Claim]]) -> None:
+        for worker, claim in facts:
+            if self._spans.samples(claim.id, claim.fence, claim.traceparent, self._home):
+                self._attempt_started(events.AttemptStarted.of((worker, claim)))
+
+    def read_ended(self, facts: Sequence[tuple[int, Ended, str]]) -> None:
+        if _OPEN:
+            for each in facts:
+                if (each[1].claim.id, each[1].claim.fence) in _OPEN:
+                    self._attempt_ended(events.AttemptEnded.of(each))
+
     def _attempt_started(self, event: events.AttemptStarted) -> None:
         job, fence = event.job, event.fence or 0
         ids = attempt_context(job, fence, event.traceparent, self._home)
-        if not self._spans.samples(ids.trace_id, f"process {event.queue}"):
-            contexts.attach(_NOT_SAMPLED)
-            return
         links = links_of(event.traceparent, job, fence, self._home)
         span = self._spans.start(
             f"process {event.queue}", ids, kind=SpanKind.CONSUMER, links=links, attributes=_of_attempt(event)
@@ -109,9 +125,7 @@ class _Follower:
         """
         if event.fence is None:
             return
-        if not self._spans.samples(
-            attempt_context(event.job, event.fence, event.traceparent, self._home).trace_id, f"process {event.queue}"
-        ):
+        if not self._spans.samples(event.job, event.fence, event.traceparent, self._home):
             return
         now = time.time_ns()
         ids = attempt_context(event.job, event.fence, event.traceparent, self._home)

@@ -19,7 +19,7 @@ from retoma.system.concurrency import cancel_and_wait, wait_for_leader
 from retoma.system.marks import MARK, Marked
 from retoma.system.settings import Settings
 from retoma.system.threads import pool
-from retoma.telemetry import emit, heard
+from retoma.telemetry import emit, emit_all, heard
 from retoma.telemetry.context import JOB, who
 from retoma.telemetry.events import AttemptEnded, AttemptStarted, JobForgotten, JobLost, JobsClaimed
 from retoma.worker.attempt import attempt, cancelled_by_itself, ending_of
@@ -27,7 +27,7 @@ from retoma.worker.batch_configs import Configurations
 from retoma.worker.claimer import Claimer
 from retoma.worker.journal import Journal
 from retoma.worker.reconciliation import reconcile
-from retoma.worker.running_job import RunningJob, SentAway, told_of
+from retoma.worker.running_job import RunningJob, SentAway
 from retoma.worker.status_board import StatusBoard, Totals, step_threads
 
 _TICK = 0.1
@@ -322,7 +322,7 @@ class Executor:
         MARK.set(held.mark)
         try:
             if heard(AttemptStarted):
-                emit(AttemptStarted(**who(held.worker_id, claim), traceparent=claim.traceparent))
+                emit_all(AttemptStarted, ((held.worker_id, claim),))
             ended = await self._handle(held)
         except asyncio.CancelledError as error:
             ended = held.ending()
@@ -353,7 +353,15 @@ class Executor:
         if held := self._running.get((job, fence)):
             held.cut("lost")
 
-    def _ended(self, ended: Ended, state: str | None) -> None:
+    def _ended(self, group: Sequence[tuple[Ended, str | None]]) -> None:
+        for ended, state in group:
+            self._count(ended, state)
+        if heard(AttemptEnded):
+            again, worker_id = self._sent_away.again, self.worker_id
+            told = [(worker_id, each, state) for each, state in group if state is not None and not again(each, state)]
+            emit_all(AttemptEnded, told)
+
+    def _count(self, ended: Ended, state: str | None) -> None:
         if state == "completed" or state == "skipped" or state == "review":  # noqa: PLR1714 - the hot path
             self.totals.completed += 1
             self.totals.busy += ended.seconds
@@ -365,5 +373,3 @@ class Executor:
             self.wake()  # the job has freed a slot in a full lane, or is ready again
         if state is None:
             emit(JobLost(**who(self.worker_id, ended.claim), state="lost", duration_ms=ended.seconds * 1000))
-        elif heard(AttemptEnded) and not self._sent_away.again(ended, state):
-            emit(told_of(self.worker_id, ended, state))
