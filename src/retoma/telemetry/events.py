@@ -46,15 +46,16 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptStarted(FrequentEvent):
-    """A handler started."""
+    """A handler started. *run* is the span of what the batch was made or last resumed with."""
 
     weight: ClassVar[str] = "debug"
     traceparent: str | None = None
+    run: str | None = None
 
     @classmethod
-    def of(cls, facts: tuple[int, Claim]) -> Self:
-        worker, claim = facts
-        return cls(**who(worker, claim), traceparent=claim.traceparent)
+    def of(cls, facts: tuple[int, Claim, str | None]) -> Self:
+        worker, claim, run = facts
+        return cls(**who(worker, claim), traceparent=claim.traceparent, run=run)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -52,11 +52,11 @@ def measure(sheet: Sheet) -> Callable[[], None]:
             reading(sheet, event)
 
     def reads(kind: type[Event]) -> Reader:
-        key = ("retoma_events_total", kind.title())
+        add = sheet.counter(("retoma_events_total", kind.title()))
         reading = READINGS_OF_MANY.get(kind)
 
         def note_all(facts: Sequence[Any]) -> None:
-            sheet.add(key, len(facts))
+            add(len(facts))
             if reading is not None:
                 reading(sheet, facts)
 

@@ -81,10 +81,10 @@ class _Follower:
 
     # — attempts —
 
-    def read_started(self, facts: Sequence[tuple[int, Claim]]) -> None:
-        for worker, claim in facts:
-            if self._spans.samples(claim.id, claim.fence, claim.traceparent, self._home):
-                self._attempt_started(events.AttemptStarted.of((worker, claim)))
+    def read_started(self, facts: Sequence[tuple[int, Claim, str | None]]) -> None:
+        for each in facts:
+            if self._spans.samples(each[1].id, each[1].fence, each[1].traceparent, self._home):
+                self._attempt_started(events.AttemptStarted.of(each))
 
     def read_ended(self, facts: Sequence[tuple[int, Ended, str]]) -> None:
         if _OPEN:
@@ -95,7 +95,7 @@ class _Follower:
     def _attempt_started(self, event: events.AttemptStarted) -> None:
         job, fence = event.job, event.fence or 0
         ids = attempt_context(job, fence, event.traceparent, self._home)
-        links = links_of(event.traceparent, job, fence, self._home)
+        links = links_of(event.traceparent, job, fence, self._home, run=event.run)
         span = self._spans.start(
             f"process {event.queue}", ids, kind=SpanKind.CONSUMER, links=links, attributes=_of_attempt(event)
         )

@@ -208,12 +208,17 @@ def wanted(environment: Mapping[str, str] = os.environ) -> bool:
     return environment.get("OTEL_TRACES_EXPORTER") == "otlp" or any(environment.get(name) for name in _EXPORTS)
 
 
+def available() -> bool:
+    """Whether the SDK is installed, and a way to send spans."""
+    return find_spec("opentelemetry.sdk") is not None and find_spec("opentelemetry.exporter") is not None
+
+
 def configure(*, label: str | None = None) -> Callable[[], None]:
     """Send spans as OTEL_* says, unless the program has set up an SDK itself. The returned function sends what is left
     at the end.
     """
     if not live() and wanted():
-        if find_spec("opentelemetry.sdk") is None or find_spec("opentelemetry.exporter") is None:
+        if not available():
             raise ConfigurationError(
                 "OTEL_* asks for traces, and the SDK of OpenTelemetry is not installed.",
                 next="pip install 'retoma[otel]', or OTEL_SDK_DISABLED=true.",
@@ -249,11 +254,15 @@ def home_of(url: str) -> str:
     return found[1] if found else ""
 
 
-def links_of(claim_traceparent: str | None, job: int, fence: int, home: str) -> list[Link]:
-    """The spans before an attempt: where the job was sent, and the attempt before it."""
+def links_of(claim_traceparent: str | None, job: int, fence: int, home: str, *, run: str | None = None) -> list[Link]:
+    """The spans before an attempt: where the job was sent, the *run* of its batch when that is another, and the attempt
+    before it. The run of a batch that was resumed is the resume, which links to the run that stalled.
+    """
     links = []
     if (sent := context_in(claim_traceparent)) is not None:
         links.append(Link(sent, {"retoma.link": "enqueued"}))
+    if run != claim_traceparent and (ran := context_in(run)) is not None:
+        links.append(Link(ran, {"retoma.link": "run"}))
     if fence > 1:
         before = attempt_context(job, fence - 1, claim_traceparent, home)
         links.append(Link(before, {"retoma.link": "attempt before"}))

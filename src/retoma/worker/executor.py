@@ -6,8 +6,9 @@ import asyncio
 import contextlib
 import contextvars
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from retoma.calls.caller import Caller
@@ -284,15 +285,15 @@ class Executor:
         self._start()
 
     def _tell_claimed(self, claims: Sequence[Claim]) -> None:
-        now = time.time()
-        waited: dict[str, list[float]] = {}
+        # Times of one zone are quick to compare, but only where the clock is never changed.
+        zone = None if claims[0].run_at is None else claims[0].run_at.tzinfo
+        now = datetime.now(zone if str(zone) == "UTC" else UTC)
+        by_queue: dict[str, list[Claim]] = {}
         for claim in claims:
-            due = waited.setdefault(claim.queue, [])
-            if claim.run_at is not None:
-                due.append(max(0.0, now - claim.run_at.timestamp()))
-        jobs = Counter(claim.queue for claim in claims)
-        for queue, seconds in waited.items():
-            emit(JobsClaimed(worker=self.worker_id, queue=queue, jobs=jobs[queue], waited=tuple(seconds)))
+            by_queue.setdefault(claim.queue, []).append(claim)
+        for queue, some in by_queue.items():
+            waited = tuple([max(0.0, (now - each.run_at).total_seconds()) for each in some if each.run_at is not None])
+            emit(JobsClaimed(worker=self.worker_id, queue=queue, jobs=len(some), waited=waited))
 
     # — running jobs —
 
@@ -310,8 +311,10 @@ class Executor:
     async def _handle(self, held: RunningJob) -> Ended:
         if held.why is not None:  # stopped between the claim and the first line of the handler
             return held.ending()
+        run = None
         if held.claim.batch_id is not None:
-            held.steps.configuration = await self._configurations.of(held.claim)
+            held.steps.configuration, run = await self._configurations.of(held.claim)
+        emit_all(AttemptStarted, ((held.worker_id, held.claim, run),))
         providers = self.providers.get(held.claim.pipeline, {})
         return await attempt(held.claim, held.pipeline, held.steps, providers, self._threads)
 
@@ -321,8 +324,6 @@ class Executor:
         JOB.set((held.worker_id, claim, time.monotonic()))
         MARK.set(held.mark)
         try:
-            if heard(AttemptStarted):
-                emit_all(AttemptStarted, ((held.worker_id, claim),))
             ended = await self._handle(held)
         except asyncio.CancelledError as error:
             ended = held.ending()
