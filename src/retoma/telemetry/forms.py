@@ -7,7 +7,7 @@ kept as a form, and the numbers are filled in: what a line looks like is decided
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 
 from retoma.model.job import AttemptEnding, Ended
@@ -23,7 +23,6 @@ _ATOMIC = 4096  # bytes that a pipe takes as a whole, so that the lines of two e
 # What no real attempt says, each a text that is found in the line of the made-up one.
 _JOB, _ATTEMPT, _FENCE, _BATCH = 910000000000000001, 910000000000000002, 910000000000000003, 910000000000000004
 _MILLISECONDS, _CORRELATION = 91000000000.125, "00000000-91-91-91-000000000000"
-_MADE_UP = (_JOB, _ATTEMPT, _CORRELATION, _BATCH, _FENCE, _MILLISECONDS)
 
 _Key = tuple[int, str, str, str, bool, bool]
 
@@ -49,13 +48,15 @@ class Forms:
     def __init__(self, told: Callable[[Event], str], clock: Clock) -> None:
         self._told = told
         self._clock = clock
-        self._forms: dict[_Key, str] = {}
+        self._forms: dict[_Key, tuple[str, ...]] = {}
 
-    def lines(self, facts: Sequence[tuple[int, Ended, str]]) -> Iterator[str]:
+    def lines(self, facts: Sequence[tuple[int, Ended, str]]) -> list[str]:
         """The line of each attempt. One that has a reason, an error, a trace or an unusual correlation id is told in
         full.
         """
         now, traced = self._clock(), tracing_anything()
+        found: list[str] = []
+        last: _Key | None = None
         for worker, ended, state in facts:
             claim = ended.claim
             correlation, batch = claim.correlation_id, claim.batch_id
@@ -66,13 +67,21 @@ class Forms:
                 or (correlation is not None and not harmless(correlation))
                 or (traced and trace_of(claim.id, claim.fence) is not None)
             ):
-                yield self._told(AttemptEnded.of((worker, ended, state)))
+                found.append(self._told(AttemptEnded.of((worker, ended, state))))
                 continue
             key = (worker, claim.pipeline, claim.queue, state, correlation is None, batch is None)
-            form = self._forms.get(key) or self._form(key)
-            yield form % (now, claim.id, claim.attempt, correlation, batch, claim.fence, ended.seconds * 1000)
+            if key != last:
+                start, job, attempt, between, fence, end = self._forms.get(key) or self._form(key)
+                head, last = f"{start}{now}{job}", key
+            middle = between if correlation is None and batch is None else between % (correlation, batch)
+            milliseconds = ended.seconds * 1000
+            found.append(f"{head}{claim.id}{attempt}{claim.attempt}{middle}{claim.fence}{fence}{milliseconds:.3f}{end}")
+        return found
 
-    def _form(self, key: _Key) -> str:
+    def _form(self, key: _Key) -> tuple[str, ...]:
+        """What stands around the values of a line: before the time, the job, the attempt and the fence, before the
+        duration, and behind it.
+        """
         worker, pipeline, queue, state, uncorrelated, single = key
         made_up = AttemptEnded(
             worker=worker,
@@ -87,33 +96,26 @@ class Forms:
             ending=str(_COMPLETED),
             duration_ms=_MILLISECONDS,
         )
-        # The time is the first value of a line.
-        head, quote, line = self._told(made_up).replace("%", "%%").partition('"at":"')
-        form, rest = head + quote + "%s", line[line.index('"') :]
-        absent = {_CORRELATION: uncorrelated, _BATCH: single}
-        for value in _MADE_UP:
-            if absent.get(value):
-                form += "%.0s"  # takes a value and writes nothing
-            else:
-                before, _, rest = rest.partition(str(value))
-                form += before + ("%.3f" if value == _MILLISECONDS else "%s")
-        form += rest
+        before, quote, line = self._told(made_up).partition('"at":"')
+        rest = line[line.index('"') :]
+        form = [before + quote]
+        for value in (_JOB, _ATTEMPT, _FENCE, _MILLISECONDS):
+            piece, _, rest = rest.partition(str(value))
+            form.append(piece)
+        if not (uncorrelated and single):
+            # Takes both values, and writes nothing for one that is not there.
+            between = form[3].replace("%", "%%").replace(_CORRELATION, "%s").replace(str(_BATCH), "%s")
+            form[3] = between + "%.0s" if single else "%.0s" + between if uncorrelated else between
         if len(self._forms) >= _MOST:
             self._forms.clear()
-        self._forms[key] = form
-        return form
+        self._forms[key] = found = (*form, rest)
+        return found
 
 
-def in_pieces(lines: Iterable[str]) -> Iterator[str]:
+def in_pieces(lines: Sequence[str]) -> Iterator[str]:
     """The lines, as many in a piece as a pipe takes as a whole."""
-    piece: list[str] = []
-    size = 0
-    for line in lines:
-        length = 1 + (len(line) if line.isascii() else len(line.encode()))
-        if size + length > _ATOMIC and piece:
-            yield "\n".join(piece) + "\n"
-            piece, size = [], 0
-        piece.append(line)
-        size += length
-    if piece:
-        yield "\n".join(piece) + "\n"
+    widest = 1 if all(map(str.isascii, lines)) else 4  # bytes of a character
+    longest = max(map(len, lines), default=0) * widest + 1
+    number = max(1, _ATOMIC // longest)
+    for first in range(0, len(lines), number):
+        yield "\n".join(lines[first : first + number]) + "\n"

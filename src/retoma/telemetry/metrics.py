@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any, TypeVar
 
 from retoma.model.job import Ended
-from retoma.telemetry import Reader, events, genai, listen
+from retoma.telemetry import events, genai, listen
 from retoma.telemetry.events import Event
 from retoma.telemetry.sheet import Key, Sheet
 
@@ -20,8 +20,6 @@ _UNKNOWN = "unknown"
 Reading = Callable[[Sheet, Any], None]
 READINGS: dict[type[Event], Reading] = {}
 """What each event adds beside retoma_events_total, which counts them all."""
-READINGS_OF_MANY: dict[type[Event], Callable[[Sheet, Sequence[Any]], None]] = {}
-"""The same from the facts of many events."""
 
 
 def _reads(kind: type[E]) -> Callable[[Callable[[Sheet, E], None]], Callable[[Sheet, E], None]]:
@@ -51,21 +49,25 @@ def measure(sheet: Sheet) -> Callable[[], None]:
         if reading is not None:
             reading(sheet, event)
 
-    def reads(kind: type[Event]) -> Reader:
-        add = sheet.counter(("retoma_events_total", kind.title()))
-        reading = READINGS_OF_MANY.get(kind)
+    begun: list[object] = []
 
-        def note_all(facts: Sequence[Any]) -> None:
-            add(len(facts))
-            if reading is not None:
-                reading(sheet, facts)
+    def note_begun() -> None:
+        if begun:
+            sheet.add(("retoma_events_total", events.AttemptStarted.title()), len(begun))
+            begun.clear()
 
-        return note_all
+    def note_ended(facts: Sequence[tuple[int, Ended, str]]) -> None:
+        note_begun()
+        sheet.add(("retoma_events_total", events.AttemptEnded.title()), len(facts))
+        _all_ended(sheet, facts)
 
-    forget = listen(note, readers={kind: reads(kind) for kind in (events.AttemptStarted, events.AttemptEnded)})
+    # Attempts end in groups and begin one by one: those that began are counted with the next group, or a second later.
+    sheet.settle = note_begun
+    forget = listen(note, readers={events.AttemptStarted: begun.extend, events.AttemptEnded: note_ended})
 
     def end() -> None:
         forget()
+        note_begun()
         sheet.counted = False
 
     return end
@@ -119,9 +121,6 @@ def _all_ended(sheet: Sheet, facts: Sequence[tuple[int, Ended, str]]) -> None:
             found.append(ended.seconds)
     for (queue, pipeline, outcome), each in seconds.items():
         _finished(sheet, queue, pipeline, outcome, each)
-
-
-READINGS_OF_MANY[events.AttemptEnded] = _all_ended
 
 
 def _finished(sheet: Sheet, queue: str | None, pipeline: str, outcome: str, seconds: Sequence[float]) -> None:

@@ -11,8 +11,11 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON, ParentBased,
 
 from retoma.telemetry.tracing import GIVEN
 
-EACH_SECOND = 20.0
+EACH_SECOND = 10.0
 """Traces that a process begins in a second, at most. A trace of one span costs as much as a job that does nothing."""
+
+
+_WHOLE = 0.999  # sums of fractions of a second are not exact
 
 
 class Pace:
@@ -24,21 +27,26 @@ class Pace:
         self._each_second = each_second
         self._left = each_second
         self._at = time.monotonic()
-        self._gap = 1 / each_second
+        self._next = 0.0  # before this moment there is none
         self._lock = threading.Lock()
+
+    def rests(self) -> float:
+        """Seconds until one more may begin; 0 when it may now."""
+        return max(0.0, self._next - time.monotonic())
 
     def takes(self) -> bool:
         """Whether one more may begin now."""
-        if self._left < 1 and time.monotonic() - self._at < self._gap:
+        now = time.monotonic()
+        if now < self._next:
             return False  # most of a flood ends here
         with self._lock:
-            now = time.monotonic()
             self._left = min(self._each_second, self._left + (now - self._at) * self._each_second)
             self._at = now
-            if self._left < 1:
-                return False
-            self._left -= 1
-            return True
+            taken = self._left >= _WHOLE
+            self._left -= taken
+            if self._left < _WHOLE:
+                self._next = now + (1 - self._left) / self._each_second
+            return taken
 
 
 class Paced(Sampler):

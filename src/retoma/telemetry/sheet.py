@@ -57,6 +57,8 @@ class Sheet:
         self._lock = threading.Lock()
         self.counted = False
         """Whether this process counts its events here."""
+        self.settle: Callable[[], None] = lambda: None
+        """Counts what this process has noted and not counted yet."""
         self._places: dict[Key, int] = {}
         self._kinds: dict[str, int] = {}
         self._read_places()
@@ -75,19 +77,6 @@ class Sheet:
             place = self._places.get(key) or self._place(key)
             if place:
                 self._cells[place >> 3] += amount
-
-    def counter(self, key: Key) -> Callable[[float], None]:
-        """Adds to one counter, without a look at where it is each time."""
-        with self._lock:
-            place = self._place(key) >> 3
-        lock, cells = self._lock, self._cells
-
-        def add(amount: float) -> None:
-            if place:
-                with lock:
-                    cells[place] += amount
-
-        return add
 
     def set(self, key: Key, value: float) -> None:
         """Set a gauge."""
@@ -158,6 +147,7 @@ class Sheet:
 
     def figures(self) -> list[Figure]:
         """Every series as it is now, those of the writing process included."""
+        self.settle()
         with self._lock:
             return [
                 Figure(key[0], key[1:], struct.unpack_from(f"<{cells}d", self._memory, place))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -11,7 +12,7 @@ from opentelemetry import trace
 from opentelemetry.trace import NonRecordingSpan, Span, SpanKind, StatusCode
 
 from retoma.model.job import Claim, Ended
-from retoma.telemetry import Readers, events, genai, listen
+from retoma.telemetry import events, genai, listen
 from retoma.telemetry.events import Event
 from retoma.telemetry.metrics import step_of
 from retoma.telemetry.tracing import NOBODY, SYSTEM, Spans, attempt_context, links_of, live
@@ -20,6 +21,7 @@ _OPEN: dict[tuple[int, int], Span] = {}
 """The spans of attempts under way in this process, by job and fence."""
 
 
+_STARTING: frozenset[type[Event]] = frozenset({events.AttemptStarted})
 _NOT_SAMPLED = trace.set_span_in_context(NonRecordingSpan(NOBODY), contexts.Context())
 """Where an attempt runs that is not sampled: the spans of its handler are not, either."""
 
@@ -29,8 +31,16 @@ def follow(home: str) -> Callable[[], None]:
     if not live():
         return lambda: None
     follower = _Follower(home)
-    readers: Readers = {events.AttemptStarted: follower.read_started, events.AttemptEnded: follower.read_ended}
-    return listen(follower, wants=follower.wants, readers=readers)
+    ends = [
+        listen(follower, wants=follower.wants, readers={events.AttemptEnded: follower.read_ended}),
+        follower.attend(),
+    ]
+
+    def end() -> None:
+        for each in ends:
+            each()
+
+    return end
 
 
 def begin_unsampled() -> None:
@@ -74,7 +84,33 @@ class _Follower:
         }
 
     def wants(self, kind: type[Event]) -> bool:
-        return kind in self._tells
+        return kind in self._tells and kind not in _STARTING
+
+    def attend(self) -> Callable[[], None]:
+        """Listen to attempts that start; the returned function ends it. While no more of them may be traced nobody
+        listens, so that the others of a flood cost nothing.
+        """
+        over: list[Callable[[], None]] = []
+        later: list[asyncio.TimerHandle] = []
+
+        def read(facts: Sequence[tuple[int, Claim, str | None]]) -> None:
+            self.read_started(facts)
+            seconds = self._spans.rests()
+            if seconds and over:
+                over.pop()()
+                later[:] = [asyncio.get_running_loop().call_later(seconds, begin)]
+
+        def begin() -> None:
+            over.append(listen(self, wants=_STARTING.__contains__, readers=dict.fromkeys(_STARTING, read)))
+
+        def end() -> None:
+            for timer in later:
+                timer.cancel()
+            while over:
+                over.pop()()
+
+        begin()
+        return end
 
     def __call__(self, event: Event) -> None:
         self._tells[type(event)](event)

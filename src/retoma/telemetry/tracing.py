@@ -187,6 +187,10 @@ class Spans:
         found = self._sampler.should_sample(_ROOT, trace_id, "process", SpanKind.CONSUMER)
         return bool(found.decision.is_sampled())
 
+    def rests(self) -> float:
+        """Seconds for which no attempt will be recorded; 0 when one may be now, or nobody knows."""
+        return 0.0 if self._pace is None else self._pace.rests()
+
     def start(self, name: str, ids: SpanContext | None = None, **options: Any) -> Span:
         """A span; with *ids* it is the root of a trace and has them."""
         if ids is None or self._ids is None:

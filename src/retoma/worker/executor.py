@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import contextvars
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -288,12 +288,14 @@ class Executor:
         # Times of one zone are quick to compare, but only where the clock is never changed.
         zone = None if claims[0].run_at is None else claims[0].run_at.tzinfo
         now = datetime.now(zone if str(zone) == "UTC" else UTC)
-        by_queue: dict[str, list[Claim]] = {}
+        by_queue: dict[str, list[float]] = {claim.queue: [] for claim in claims}
         for claim in claims:
-            by_queue.setdefault(claim.queue, []).append(claim)
-        for queue, some in by_queue.items():
-            waited = tuple([max(0.0, (now - each.run_at).total_seconds()) for each in some if each.run_at is not None])
-            emit(JobsClaimed(worker=self.worker_id, queue=queue, jobs=len(some), waited=waited))
+            if claim.run_at is not None:
+                by_queue[claim.queue].append((now - claim.run_at).total_seconds())
+        jobs = Counter([claim.queue for claim in claims])
+        for queue, waited in by_queue.items():
+            least = tuple(waited) if min(waited, default=0.0) >= 0 else tuple(max(0.0, each) for each in waited)
+            emit(JobsClaimed(worker=self.worker_id, queue=queue, jobs=jobs[queue], waited=least))
 
     # — running jobs —
 
@@ -314,7 +316,8 @@ class Executor:
         run = None
         if held.claim.batch_id is not None:
             held.steps.configuration, run = await self._configurations.of(held.claim)
-        emit_all(AttemptStarted, ((held.worker_id, held.claim, run),))
+        if heard(AttemptStarted):
+            emit_all(AttemptStarted, ((held.worker_id, held.claim, run),))
         providers = self.providers.get(held.claim.pipeline, {})
         return await attempt(held.claim, held.pipeline, held.steps, providers, self._threads)
 
@@ -358,8 +361,10 @@ class Executor:
         for ended, state in group:
             self._count(ended, state)
         if heard(AttemptEnded):
-            again, worker_id = self._sent_away.again, self.worker_id
-            told = [(worker_id, each, state) for each, state in group if state is not None and not again(each, state)]
+            worker_id = self.worker_id
+            told = [(worker_id, each, state) for each, state in group if state is not None]
+            if self._sent_away or any(state == "queued" for _, state in group):
+                told = [each for each in told if not self._sent_away.again(each[1], each[2])]
             emit_all(AttemptEnded, told)
 
     def _count(self, ended: Ended, state: str | None) -> None:

@@ -96,11 +96,12 @@ def _end_at_once(error: BaseException) -> NoReturn:
 
 
 async def _count_connections(sheet: Sheet | None, *databases: Database) -> None:
-    """Say now and then how many connections this executor has."""
+    """Say now and then how many connections this executor has, and count what began."""
     while sheet is not None:
         told = [each.connections() for each in databases]
         sheet.set(("retoma_db_pool_connections", "busy"), sum(busy for busy, _ in told))
         sheet.set(("retoma_db_pool_connections", "free"), sum(free for _, free in told))
+        sheet.settle()
         await asyncio.sleep(1.0)
 
 

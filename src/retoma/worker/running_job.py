@@ -149,10 +149,12 @@ class SentAway:
     def __init__(self) -> None:
         self._reasons: dict[int, str] = {}
 
+    def __bool__(self) -> bool:
+        """Whether there are any."""
+        return bool(self._reasons)
+
     def again(self, ended: Ended, state: str) -> bool:
         """Whether the job was postponed again for the same reason, so that the event would repeat the first one."""
-        if state != "queued" and not self._reasons:
-            return False
         reason = ended.reason or ""
         waits = state == "queued" and ended.ending == AttemptEnding.POSTPONED and reason.startswith("limited: ")
         before = self._reasons.pop(ended.id, None)
