@@ -2,7 +2,8 @@
 
 An executor counts on a sheet that its supervisor opened, and the next executor in its place goes on with the same
 sheet: nothing is lost or reset when a process dies, not even by a kill, and no message has to arrive. A figure is one
-aligned double, so a reader never sees half of one. A record is: the length of its key, the number of its cells, the
+aligned double, so a reader never sees half of one. (Attempts that began are counted with the next that end, or a second
+later: a kill can take this second.) A record is: the length of its key, the number of its cells, the
 key, the cells. The first double of the sheet says how far it is written, and grows after the record is whole.
 """
 
