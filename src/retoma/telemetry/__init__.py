@@ -11,7 +11,7 @@ from typing import Any
 from retoma.telemetry.event import FrequentEvent
 from retoma.telemetry.events import Event
 
-__all__ = ["Event", "Listener", "Reader", "Readers", "Wants", "emit", "emit_all", "heard", "listen"]
+__all__ = ["Event", "Listener", "Wants", "emit", "heard", "listen"]
 
 Listener = Callable[[Event], None]
 Wants = Callable[[type[Event]], bool]
