@@ -4,23 +4,27 @@ it over HTTP.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
+import crash_app
 import pytest
 from fleet import HERE, Fleet, Member, until
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 from oracle import Oracle
 from otlp import Receiver, attributes_of
 
+from retoma import Retoma
 from retoma.testing.billing import Biller
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(600)]
 
 QUESTIONS = 12
+DOCUMENTS = 12
 Ids = tuple[bytes, bytes]
 
 
@@ -104,6 +108,63 @@ def _worker(fleet: Fleet, label: str, otel: dict[str, str]) -> Member:
 
 
 def _send(fleet: Fleet, otel: dict[str, str]) -> int:
+    return int(_run(fleet, otel, "traced_sender.py", QUESTIONS))
+
+
+def _run(fleet: Fleet, otel: dict[str, str], program: str, number: int) -> str:
     environment = os.environ | fleet.environment() | {"DATABASE_URL": fleet.url} | otel
-    command = [sys.executable, str(HERE / "traced_sender.py"), str(QUESTIONS)]
-    return int(subprocess.run(command, env=environment, cwd=HERE, check=True, capture_output=True, text=True).stdout)
+    command = [sys.executable, str(HERE / program), str(number)]
+    return subprocess.run(command, env=environment, cwd=HERE, check=True, capture_output=True, text=True).stdout
+
+
+async def test_what_runs_after_a_resume_links_to_the_resume_and_that_to_the_run_that_stalled(
+    fleet: Fleet, oracle: Oracle
+) -> None:
+    with Receiver() as receiver:
+        otel = {"OTEL_EXPORTER_OTLP_ENDPOINT": receiver.url, "OTEL_BSP_SCHEDULE_DELAY": "100"}
+        first = _documents_worker(fleet, "ana", otel)
+        batch = _make_batch(fleet, otel)
+        await until(lambda: len(oracle.jobs(batch, "completed")) >= 2, what="some documents are done")
+        await until(lambda: receiver.named("process documents"), what="their spans arrive")
+        first.send(signal.SIGKILL, executors=True)
+        async with Retoma(fleet.url, pipelines=crash_app.PIPELINES) as app:
+            while oracle.batch(batch)[0] != "stalled":
+                await app.batches.look_after()
+                await asyncio.sleep(0.1)
+        resume = fleet.run("resume", otel, "batch", "resume", str(batch))
+        assert await resume.exit_code() == 0
+        waiting = {job for job in oracle.jobs(batch) if not oracle.claims(job)}
+        second = _documents_worker(fleet, "bruno", otel)
+        await until(oracle.all_ended, what="the batch is done")
+        await until(
+            lambda: waiting <= _jobs([span for span in receiver.named("process documents") if "run" in links(span)]),
+            what="what had not begun before the resume names its run",
+        )
+        second.send(signal.SIGTERM)
+        assert await second.exit_code() == 0
+
+        (sent,) = receiver.named("send documents")
+        (resumed,) = receiver.named("resume batch")
+        attempts = [span for span in receiver.named("process documents") if "run" in links(span)]
+
+    assert oracle.batch(batch)[0] == "completed"
+    assert links(resumed) == {"stalled": ids(sent)}, "the resume names the run that stalled"
+    assert attributes_of(resumed)["retoma.batch.id"] == batch
+    assert waiting
+    for span in attempts:
+        assert links(span)["run"] == ids(resumed)
+        assert links(span)["enqueued"] == ids(sent)
+        assert span.start_time_unix_nano > resumed.start_time_unix_nano
+
+
+def _jobs(spans: list[Span]) -> set[int]:
+    return {attributes_of(span)["retoma.job.id"] for span in spans}
+
+
+def _documents_worker(fleet: Fleet, label: str, otel: dict[str, str]) -> Member:
+    words = ("worker", "--app", "batch_app:app", "--id", label, "--processes", "1", "--at-once", "2")
+    return fleet.run(label, otel | {"RETOMA_LEASE_SECONDS": "2"}, *words)
+
+
+def _make_batch(fleet: Fleet, otel: dict[str, str]) -> int:
+    return int(_run(fleet, otel, "traced_batch.py", DOCUMENTS))

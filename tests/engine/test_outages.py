@@ -18,7 +18,7 @@ from retoma.postgres.faults import StatementHung
 from retoma.providers import Answer, Chat, Prompt, Usage
 from retoma.store import batches, checkpoints, jobs
 from retoma.store.query import Query
-from retoma.telemetry.events import DatabaseLost, Event, JobForgotten
+from retoma.telemetry.events import AttemptStarted, DatabaseLost, Event, JobForgotten
 from retoma.testing import drain
 from retoma.testing.draining import an_executor
 from retoma.worker.executor import Executor
@@ -556,13 +556,14 @@ async def test_a_listener_that_fails_leaves_no_job_without_an_ending(
     async def told(number: int, _run: Run) -> int:
         return number
 
-    def broken(**_what: object) -> None:
-        raise OSError("no words")
+    def broken(kind: type, _facts: object) -> None:
+        if kind is AttemptStarted:
+            raise OSError("no words")
 
     app = await app_with(told)
     receipt = await app.enqueue(told, 1)
     monkeypatch.setattr("retoma.worker.executor.heard", lambda _kind: True)
-    monkeypatch.setattr("retoma.worker.executor.AttemptStarted", broken)
+    monkeypatch.setattr("retoma.worker.executor.emit_all", broken)
     await drain(app)
 
     job = await app.jobs.get(receipt.id)
@@ -679,7 +680,10 @@ async def test_a_group_that_takes_too_long_is_halved_until_it_can_be_written(
         )
         ended: list[tuple[int, str | None]] = []
         ledger = Journal(
-            database, executor.worker_id, ended=lambda each, state: ended.append((each.id, state)), lost=lambda *_: None
+            database,
+            executor.worker_id,
+            ended=lambda group: ended.extend((each.id, state) for each, state in group),
+            lost=lambda *_: None,
         )
         for claim in claims:
             ledger.end(Ended(claim, "completed", output="1"))

@@ -1839,9 +1839,10 @@ class TestConfiguration:
     def test_the_text_it_was_made_with(self, db: BatchHand) -> None:
         id = db.batch(1, configuration={"b": 1, "a": [1.50]})
 
-        [text] = db.ask(batches.configuration(id))
+        [found] = db.ask(batches.configuration(id))
 
-        assert json.loads(text) == {"b": 1, "a": [1.5]}
+        assert json.loads(found.configuration) == {"b": 1, "a": [1.5]}
+        assert found.traceparent is None
         assert db.ask(batches.configuration(NOBODY)) == []
 
 

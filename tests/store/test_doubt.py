@@ -6,7 +6,7 @@ repetition already waits for the same row.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import psycopg
@@ -44,7 +44,11 @@ class SlowToCommit:
 
 
 def ledger_of(database: SlowToCommit, worker: int, ended: Callable[[Ended, str | None], None]) -> Journal:
-    return Journal(cast(Database, database), worker, ended=ended, lost=lambda _job: None)
+    def tell(group: Sequence[tuple[Ended, str | None]]) -> None:
+        for each, state in group:
+            ended(each, state)
+
+    return Journal(cast(Database, database), worker, ended=tell, lost=lambda _job: None)
 
 
 async def test_an_ending_that_was_written_in_the_end_is_told_as_written(hand: Hands) -> None:

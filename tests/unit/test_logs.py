@@ -10,9 +10,12 @@ from decimal import Decimal
 
 import pytest
 
-from retoma.telemetry import Event, emit, heard, listen
+from retoma.model.job import AttemptEnding, Claim, Ended
+from retoma.telemetry import Event, emit, emit_all, heard, listen, redaction
 from retoma.telemetry.events import AttemptEnded, AttemptStarted, CallAnswered, JobRecovered, JobsExpired
+from retoma.telemetry.forms import in_pieces
 from retoma.telemetry.logs import write_to
+from retoma.telemetry.redaction import hide
 
 ENDED = AttemptEnded(
     worker=3,
@@ -143,3 +146,91 @@ def test_a_line_steers_no_terminal(format: str, sign: str) -> None:
     (line,) = stream.getvalue().split("\n")[:-1]
     assert sign not in line
     assert f"{ord(sign[0]):02x}" in line or "\\r" in line
+
+
+# — many lines at once —
+
+
+def ended(number: int, **more: object) -> tuple[int, Ended, str]:
+    """The facts of an attempt; what is not said is as plain as can be."""
+    told: dict[str, object] = {
+        "id": number, "batch_id": None, "queue": "work", "lane_id": None, "pipeline": "read", "key": None, "attempt": 1,
+        "max_attempts": 3, "crashes": 0, "fence": 1, "signals": 0, "timeout_seconds": 120.0, "correlation_id": None,
+        "traceparent": None, "input": "1",
+    }  # fmt: skip
+    state = str(more.pop("state", "completed"))
+    of_ending = {name: more.pop(name) for name in ("ending", "reason", "error") if name in more}
+    ending = AttemptEnding(of_ending.pop("ending", "completed"))
+    claim = Claim(**told | more)  # type: ignore[arg-type]
+    return 3, Ended(claim, ending, seconds=0.0123456 * number, **of_ending), state  # type: ignore[arg-type]
+
+
+UNLIKE = [
+    ended(1),
+    ended(2, batch_id=9),
+    ended(3, correlation_id="0190e5a2-7c8e-7000-8000-0123456789ab"),
+    ended(4, correlation_id="0190e5a2-7c8e-7000-8000-0123456789ab", batch_id=9, attempt=2, fence=5),
+    ended(5, correlation_id="request-4711"),
+    ended(6, pipeline='100 % "ação"\n', queue="fila ç", batch_id=1),
+    ended(7, ending="failed", state="queued", reason="ValueError", error="broken: password=hunter2secret"),
+    ended(8, state="skipped", ending="skipped", reason="seen before"),
+    ended(9, state="review"),
+    ended(10, correlation_id="0" * 200),
+]
+
+
+def test_lines_of_many_attempts_say_what_the_line_of_each_says(lines: io.StringIO) -> None:
+    emit_all(AttemptEnded, UNLIKE)
+    together = [json.loads(line) for line in lines.getvalue().splitlines()]
+    lines.truncate(lines.seek(0))
+    for each in UNLIKE:
+        emit(AttemptEnded.of(each))
+    one_by_one = [json.loads(line) for line in lines.getvalue().splitlines()]
+
+    for line in (*together, *one_by_one):
+        del line["at"]
+    assert [list(line) for line in together] == [list(line) for line in one_by_one]
+    assert together == one_by_one
+    assert "hunter2secret" not in str(together)
+
+
+def test_a_secret_that_is_known_by_its_value_is_in_none_of_many_lines(lines: io.StringIO) -> None:
+    secret = "5ec2e7005ec2e7005ec2e700"
+    hide(secret)
+
+    emit_all(AttemptEnded, [ended(1, correlation_id=secret), ended(2, correlation_id=f"{secret}-1")])
+
+    assert secret not in lines.getvalue()
+    assert lines.getvalue().count("[redacted]") == 2
+
+
+def test_no_sign_of_a_secret_fits_into_an_id_that_is_not_looked_at() -> None:
+    assert not [sign for sign in redaction._SIGNS if redaction._ID.fullmatch(sign)]
+    assert redaction.harmless("0190e5a2-7c8e")
+    assert not redaction.harmless("sk-0190e5a2")
+
+
+def test_lines_are_written_in_pieces_that_a_pipe_takes_as_a_whole() -> None:
+    lines = [f"{number} " + "é" * 300 for number in range(40)]
+
+    pieces = list(in_pieces(lines))
+
+    assert "".join(pieces) == "".join(f"{line}\n" for line in lines)
+    assert 1 < len(pieces) < len(lines)
+    assert all(len(piece.encode()) <= 4096 for piece in pieces)
+    assert list(in_pieces(["x" * 5000])) == ["x" * 5000 + "\n"]
+    assert list(in_pieces([])) == []
+
+
+def test_a_listener_that_reads_no_facts_hears_every_event_of_them() -> None:
+    told: list[Event] = []
+    read: list[object] = []
+    ends = [listen(told.append), listen(told.append, readers={AttemptEnded: read.extend})]
+    try:
+        emit_all(AttemptEnded, UNLIKE[:2])
+    finally:
+        for end in ends:
+            end()
+
+    assert told == [AttemptEnded.of(each) for each in UNLIKE[:2]]
+    assert read == UNLIKE[:2]

@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from retoma.telemetry import emit, events
+from retoma.model.job import AttemptEnding, Claim, Ended
+from retoma.telemetry import emit, emit_all, events
 from retoma.telemetry.catalogue import BY_NAME, METRICS
 from retoma.telemetry.exposition import build, text_of
 from retoma.telemetry.metrics import measure
@@ -89,6 +90,44 @@ def test_events_become_figures(sheet: Sheet) -> None:
 
 
 COSTS = {"useful": 0.25, "retried": 0.5, "lost": 0.125}
+
+
+def test_many_attempts_together_are_counted_as_each_is(sheet: Sheet) -> None:
+    claim = Claim(
+        id=7, batch_id=None, queue="default", lane_id=None, pipeline="read", key=None, attempt=1, max_attempts=3,
+        crashes=0, fence=1, signals=0, timeout_seconds=120.0, correlation_id=None, traceparent=None, input="1",
+    )  # fmt: skip
+    endings = [("completed", "completed"), ("failed", "queued"), ("postponed", "queued"), ("failed", "failed")] * 3
+    facts = [(1, Ended(claim, AttemptEnding(how), seconds=0.3 * n), state) for n, (how, state) in enumerate(endings)]
+    other = Sheet()
+
+    emit_all(events.AttemptStarted, [(1, claim, None)] * len(facts))
+    emit_all(events.AttemptEnded, facts)
+    together = sheet.figures()
+    stop = measure(other)
+    try:
+        for each in facts:
+            emit(events.AttemptStarted.of((1, claim, None)))
+            emit(events.AttemptEnded.of(each))
+    finally:
+        stop()
+
+    assert _rounded(together) == _rounded(other.figures())
+    other.close()
+
+
+def _rounded(figures: list[Figure]) -> dict[tuple[str, ...], list[float]]:
+    return {(each.name, *each.labels): [round(cell, 6) for cell in each.cells] for each in figures}
+
+
+def test_an_attempt_that_has_begun_is_counted_although_none_has_ended(sheet: Sheet) -> None:
+    read = Sheet(os.dup(sheet.file))
+    emit_all(events.AttemptStarted, [(1, object(), None)])
+
+    sheet.settle()
+
+    assert value(read, "retoma_events_total", "attempt.started") == 1, "another process reads it"
+    read.close()
 
 
 def test_a_sheet_that_is_counted_on_twice_counts_once(sheet: Sheet) -> None:

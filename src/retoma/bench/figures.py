@@ -92,6 +92,10 @@ def written() -> Query[float]:
     return Query(SQL["written"], float)
 
 
+def room() -> Query[float]:
+    return Query(SQL["room"], float)
+
+
 def take_all(worker_id: int) -> Query[tuple[object, ...]]:
     return Query(SQL["take_all"], _row, {"worker_id": worker_id})
 

@@ -42,11 +42,12 @@ class WorkerProcess:
         """End it gracefully; its processor time, executors included, is known afterwards."""
         if self._popen.returncode is not None:
             return
+        # Not the figure of wait4: a process begins with the peak of the one that started it, and that is this one.
+        self.peak_megabytes = max((_kilobytes(pid, "VmHWM") for pid in family(self.pid)), default=0) / 1024
         os.kill(self._popen.pid, signal.SIGTERM)  # not send_signal, which would take the exit status for itself
         _, status, usage = os.wait4(self._popen.pid, 0)
         self._popen.returncode = os.waitstatus_to_exitcode(status)
         self.cpu_seconds = usage.ru_utime + usage.ru_stime - self._before
-        self.peak_megabytes = usage.ru_maxrss / 1024
 
 
 @contextmanager
@@ -80,14 +81,16 @@ def family(parent: int) -> list[int]:
 
 def resident_megabytes(parent: int) -> float:
     """The memory that a process and all that it started have at hand."""
-    whole = 0
-    for pid in family(parent):
-        try:
-            lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-        except OSError:
-            continue
-        whole += sum(int(line.split()[1]) for line in lines if line.startswith("VmRSS:"))
-    return whole / 1024
+    return sum(_kilobytes(pid, "VmRSS") for pid in family(parent)) / 1024
+
+
+def _kilobytes(pid: int, name: str) -> int:
+    """A figure of a process's memory; 0 when it has ended."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return 0
+    return sum(int(line.split()[1]) for line in lines if line.startswith(f"{name}:"))
 
 
 def open_files(parent: int) -> int:

@@ -53,6 +53,10 @@ class House:
         """What the database's clock says."""
         return (await self.app.fetch(figures.clock()))[0]
 
+    async def used(self) -> tuple[float, float]:
+        """Bytes on the disk of the database, and of write-ahead log so far."""
+        return (await self.app.fetch(figures.room()))[0], (await self.app.fetch(figures.written()))[0]
+
     async def receive(self, number: int) -> None:
         """Take in one sample document."""
         name, content = sample(number)
@@ -150,18 +154,22 @@ async def _worked(
         await _warmed(here, warm, first)
     with here.worker() as running:
         await _warmed(here, warm, first + 1)
+        room, wal = await here.used()
         await fill()
         async with await psycopg.AsyncConnection.connect(here.app.database.url) as connection:
             before, since = server_cpu(connection.info.backend_pid), await here.now()
             await go()
             ended = await here.ended(number, since)
             after = server_cpu(connection.info.backend_pid)
+    room_after, wal_after = await here.used()
     found: Figures = {
         "documents": number,
         "at_once": AT_ONCE,
         "per_second": round(number / (ended.seconds or 1), 2),
         "worker_cpu_ms_each": round(1000 * (running.cpu_seconds - idle.cpu_seconds) / number, 1),
         "peak_megabytes_of_one_process": round(running.peak_megabytes),
+        "disk_bytes_each": round((room_after - room) / number),
+        "wal_bytes_each": round((wal_after - wal) / number),
     }
     if before is not None and after is not None:
         found["server_cpu_ms_each"] = round(1000 * (after - before) / number, 1)

@@ -96,7 +96,7 @@ async def noop_jobs(
     environment: Mapping[str, str] | None = None,
 ) -> Figures:
     """Jobs that do nothing, from the first claim to the last ending; *waiting* more are in the queue."""
-    began = time.perf_counter()
+    began, (room, wal_before) = time.perf_counter(), await _used()
     if batch:
         await app.batch(noop, range(jobs), name="noop")
     else:
@@ -112,9 +112,12 @@ async def noop_jobs(
             await _until(lambda now: now.completed >= jobs, every=1.0)
         after, wal_after = server_cpu(backend), (await app.fetch(figures.written()))[0]
     pace = (await app.fetch(figures.pace()))[0]
+    room_after, wal_last = await _used()
     found = {
         "jobs": pace.jobs,
         "waiting": waiting,
+        "disk_bytes_per_job": round((room_after - room) / (jobs + waiting)),
+        "wal_bytes_per_job_with_its_enqueue": round((wal_last - wal_before) / (jobs + waiting)),
         "load_seconds": round(loaded - began, 1),
         "vacuum_seconds": round(quiet - loaded, 1),
         "executors": processes,
@@ -126,6 +129,11 @@ async def noop_jobs(
     if before is not None and after is not None:
         found["server_cpu_ms_per_job"] = round(1000 * (after - before) / pace.jobs, 4)
     return found
+
+
+async def _used() -> tuple[float, float]:
+    """Bytes on the disk, and of write-ahead log so far."""
+    return (await app.fetch(figures.room()))[0], (await app.fetch(figures.written()))[0]
 
 
 async def pickup(jobs: int) -> Figures:
@@ -244,8 +252,8 @@ def _of_the_engine(part: int, *, quick: bool, waiting: int | None) -> Plan:
         "noop_jobs": lambda: noop_jobs(20_000 // part),
         "noop_jobs_two_executors": lambda: noop_jobs(20_000 // part, processes=2),
         "telemetry_overhead": lambda: telemetry.overhead(
-            1 if quick else 3,
-            lambda environment: noop_jobs(20_000 // part, environment=environment),
+            3 if quick else 12,
+            lambda environment: noop_jobs(40_000 // part, environment=environment),
             lambda: asyncio.to_thread(_clear),
         ),
         "pickup": lambda: pickup(200 // part),

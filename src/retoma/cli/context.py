@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, TypeVar, cast
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
@@ -59,7 +59,7 @@ def ask(question: Callable[[Retoma], Awaitable[T]]) -> T:
         async with Retoma(settings=settings()) as app:
             return await question(app)
 
-    return asyncio.run(asked())
+    return _traced(asked)
 
 
 async def _asked_of_server(url: str, question: Callable[[Retoma], Awaitable[T]]) -> T:
@@ -83,7 +83,20 @@ def ask_program(reference: str | None, question: Callable[[Retoma], Awaitable[T]
             finally:
                 await close(app.registry.providers)
 
-    return asyncio.run(asked())
+    return _traced(asked)
+
+
+def _traced(asked: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """The answer, with the spans of a command sent where OTEL_* says: a resume belongs to the story of its batch."""
+    from retoma.telemetry import tracing
+
+    if not tracing.wanted() or not tracing.available():
+        return asyncio.run(asked())  # a shell may have OTEL_* for other programs
+    send_spans = tracing.configure(label="command")
+    try:
+        return asyncio.run(asked())
+    finally:
+        send_spans()
 
 
 def ask_server_or_program(reference: str | None, question: Callable[[Retoma], Awaitable[T]]) -> T:

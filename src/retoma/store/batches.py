@@ -360,8 +360,17 @@ def hint(ids: Sequence[int]) -> Query[bool]:
     return Query(SQL["hint"], bool, {"ids": ",".join(map(str, ids)), "listening": LISTENING})
 
 
-def configuration(id: int) -> Query[str]:
-    return Query(SQL["configuration"], str, {"id": id})
+class Configured(NamedTuple):
+    """What every job of a batch shares: its configuration as JSON, and the span of the batch's run, which is the one
+    that made it or resumed it last.
+    """
+
+    configuration: str = "{}"
+    traceparent: str | None = None
+
+
+def configuration(id: int) -> Query[Configured]:
+    return Query(SQL["configuration"], Configured, {"id": id})
 
 
 def end_waiting(older_than: float, *, limit: int = 1000) -> Query[int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cache
-from typing import ClassVar
+from typing import Any, ClassVar, Self
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,3 +43,15 @@ class JobEvent(Event):
     fence: int | None = None
     state: str = "running"
     duration_ms: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrequentEvent(JobEvent):
+    """An event of every job. What it says follows from *facts* that the engine has at hand anyway, so that listeners
+    can read these and no event has to be built.
+    """
+
+    @classmethod
+    def of(cls, facts: Any) -> Self:
+        """The event that tells *facts*."""
+        raise NotImplementedError

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Self
 
+from retoma.model.job import Claim, Ended
 from retoma.telemetry.call_events import (
     AnswerMisfit,
     CallAnswered,
@@ -13,7 +14,8 @@ from retoma.telemetry.call_events import (
     CallStarted,
     CallSubmitted,
 )
-from retoma.telemetry.event import Event, JobEvent
+from retoma.telemetry.context import who
+from retoma.telemetry.event import Event, FrequentEvent, JobEvent
 from retoma.telemetry.message_events import (
     AlertOpened,
     AlertResolved,
@@ -43,15 +45,21 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AttemptStarted(JobEvent):
-    """A handler started."""
+class AttemptStarted(FrequentEvent):
+    """A handler started. *run* is the span of what the batch was made or last resumed with."""
 
     weight: ClassVar[str] = "debug"
     traceparent: str | None = None
+    run: str | None = None
+
+    @classmethod
+    def of(cls, facts: tuple[int, Claim, str | None]) -> Self:
+        worker, claim, run = facts
+        return cls(**who(worker, claim), traceparent=claim.traceparent, run=run)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AttemptEnded(JobEvent):
+class AttemptEnded(FrequentEvent):
     """An attempt has ended and is written; *state* is the job's new state."""
 
     state: str
@@ -59,6 +67,18 @@ class AttemptEnded(JobEvent):
     duration_ms: float
     reason: str | None = None
     error: str | None = None
+
+    @classmethod
+    def of(cls, facts: tuple[int, Ended, str]) -> Self:
+        worker, ended, state = facts
+        return cls(
+            **who(worker, ended.claim),
+            state=state,
+            ending=str(ended.ending),
+            duration_ms=ended.seconds * 1000,
+            reason=ended.reason,
+            error=(ended.error or "").partition("\n")[0] or None,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,16 +8,18 @@ import dataclasses
 import logging
 import sys
 import time
-from collections.abc import Callable, Mapping, MutableMapping
-from datetime import UTC, datetime
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from operator import attrgetter
 from typing import Any, TextIO
 
 import orjson
 
 from retoma.model.compat import LOG_FIELDS
-from retoma.telemetry import Event, listen
+from retoma.model.job import Ended
+from retoma.telemetry import Event, Readers, listen
 from retoma.telemetry.context import JOB, who
+from retoma.telemetry.events import AttemptEnded
+from retoma.telemetry.forms import Clock, Forms, in_pieces
 from retoma.telemetry.redaction import hide_environment, redacted_fields, suspicious
 from retoma.telemetry.spans import trace_of, tracing_anything
 from retoma.values.escaping import visible, visible_json
@@ -96,10 +98,18 @@ def write_to(stream: TextIO, *, level: str, format: str, label: str | None = Non
     """Write every event of weight *level* or more to *stream*; the returned function ends it."""
     least, render = _WEIGHTS[level], _renderer(stream, format, label)
 
-    def line(event: Event) -> None:
-        stream.write(render(event.weight, event.title(), fields_of(event)) + "\n")
+    def told(event: Event) -> str:
+        return render(event.weight, event.title(), fields_of(event))
 
-    return listen(line, wants=lambda kind: _WEIGHTS[kind.weight] >= least)
+    def line(event: Event) -> None:
+        stream.write(told(event) + "\n")
+
+    def lines(facts: Sequence[tuple[int, Ended, str]]) -> None:
+        stream.writelines(in_pieces(forms.lines(facts)))
+
+    forms = Forms(told, _now)
+    readers: Readers = {AttemptEnded: lines} if isinstance(render, _AsJson) else {}
+    return listen(line, wants=lambda kind: _WEIGHTS[kind.weight] >= least, readers=readers)
 
 
 def log_to_stderr(*, level: str, format: str, label: str | None = None) -> Callable[[], None]:
@@ -193,22 +203,7 @@ def _job() -> dict[str, Any]:
     return found if trace is None else {**found, "traceId": trace}
 
 
-class _Clock:
-    """The time as it stands in a line. The text of a second is made once."""
-
-    def __init__(self) -> None:
-        self._second, self._text = 0, ""
-
-    def __call__(self) -> str:
-        now = time.time_ns() // 1_000_000
-        second, thousandths = divmod(now, 1000)
-        if second != self._second:
-            self._text = datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S")
-            self._second = second
-        return f"{self._text}.{thousandths:03d}Z"
-
-
-_now = _Clock()
+_now = Clock()
 
 
 class _AsJson:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import Decimal
-from functools import lru_cache
 from typing import Any, TypeVar
 
+from retoma.model.job import Ended
 from retoma.telemetry import events, genai, listen
 from retoma.telemetry.events import Event
 from retoma.telemetry.sheet import Key, Sheet
@@ -49,10 +49,25 @@ def measure(sheet: Sheet) -> Callable[[], None]:
         if reading is not None:
             reading(sheet, event)
 
-    forget = listen(note)
+    begun: list[object] = []
+
+    def note_begun() -> None:
+        if begun:
+            sheet.add(("retoma_events_total", events.AttemptStarted.title()), len(begun))
+            begun.clear()
+
+    def note_ended(facts: Sequence[tuple[int, Ended, str]]) -> None:
+        note_begun()
+        sheet.add(("retoma_events_total", events.AttemptEnded.title()), len(facts))
+        _all_ended(sheet, facts)
+
+    # Attempts end in groups and begin one by one: those that began are counted with the next group, or a second later.
+    sheet.settle = note_begun
+    forget = listen(note, readers={events.AttemptStarted: begun.extend, events.AttemptEnded: note_ended})
 
     def end() -> None:
         forget()
+        note_begun()
         sheet.counted = False
 
     return end
@@ -83,26 +98,34 @@ def _enqueued(sheet: Sheet, event: events.JobsEnqueued) -> None:
 def _claimed(sheet: Sheet, event: events.JobsClaimed) -> None:
     sheet.add(("retoma_jobs_claimed_total", event.queue), event.jobs)
     key = ("retoma_job_wait_seconds", event.queue)
-    for seconds in event.waited:
-        sheet.observe(key, seconds)
+    sheet.observe_all(key, event.waited)
 
 
 @_reads(events.AttemptEnded)
 def _ended(sheet: Sheet, event: events.AttemptEnded) -> None:
-    keys = _keys_of_ended(event.queue, event.pipeline, event.state, event.ending)
-    if keys is not None:
-        sheet.add(keys[0])
-        sheet.observe(keys[1], event.duration_ms / 1000)
+    outcome = outcome_of(event.state, event.ending)
+    if outcome is not None:
+        _finished(sheet, event.queue, event.pipeline, outcome, [event.duration_ms / 1000])
 
 
-@lru_cache(maxsize=1024)
-def _keys_of_ended(queue: str | None, pipeline: str, state: str, ending: str) -> tuple[Key, Key] | None:
-    """Every job ends, so what is counted then is looked up and not put together each time."""
-    outcome = outcome_of(state, ending)
-    if outcome is None:
-        return None
-    finished = ("retoma_jobs_finished_total", queue or _UNKNOWN, pipeline, outcome)
-    return finished, ("retoma_job_duration_seconds", pipeline, outcome)
+def _all_ended(sheet: Sheet, facts: Sequence[tuple[int, Ended, str]]) -> None:
+    """Every job ends, and endings are written in groups: what a group has in common is counted once."""
+    seconds: dict[tuple[str | None, str, str], list[float]] = {}
+    for _, ended, state in facts:
+        outcome = state if state in _OUTCOMES else outcome_of(state, str(ended.ending))
+        if outcome is not None:
+            key = (ended.claim.queue, ended.claim.pipeline, outcome)
+            found = seconds.get(key)
+            if found is None:
+                found = seconds[key] = []
+            found.append(ended.seconds)
+    for (queue, pipeline, outcome), each in seconds.items():
+        _finished(sheet, queue, pipeline, outcome, each)
+
+
+def _finished(sheet: Sheet, queue: str | None, pipeline: str, outcome: str, seconds: Sequence[float]) -> None:
+    sheet.add(("retoma_jobs_finished_total", queue or _UNKNOWN, pipeline, outcome), len(seconds))
+    sheet.observe_all(("retoma_job_duration_seconds", pipeline, outcome), seconds)
 
 
 @_reads(events.JobRecovered)

@@ -2,7 +2,8 @@
 
 An executor counts on a sheet that its supervisor opened, and the next executor in its place goes on with the same
 sheet: nothing is lost or reset when a process dies, not even by a kill, and no message has to arrive. A figure is one
-aligned double, so a reader never sees half of one. A record is: the length of its key, the number of its cells, the
+aligned double, so a reader never sees half of one. (Attempts that began are counted with the next that end, or a second
+later: a kill can take this second.) A record is: the length of its key, the number of its cells, the
 key, the cells. The first double of the sheet says how far it is written, and grows after the record is whole.
 """
 
@@ -14,7 +15,8 @@ import struct
 import tempfile
 import threading
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import orjson
@@ -56,6 +58,8 @@ class Sheet:
         self._lock = threading.Lock()
         self.counted = False
         """Whether this process counts its events here."""
+        self.settle: Callable[[], None] = lambda: None
+        """Counts what this process has noted and not counted yet."""
         self._places: dict[Key, int] = {}
         self._kinds: dict[str, int] = {}
         self._read_places()
@@ -84,13 +88,23 @@ class Sheet:
 
     def observe(self, key: Key, value: float) -> None:
         """Add one observation to a histogram."""
+        self.observe_all(key, (value,))
+
+    def observe_all(self, key: Key, values: Sequence[float]) -> None:
+        """Add observations to a histogram: with many of them, to find their buckets is all that each one costs."""
         buckets = BY_NAME[key[0]].buckets
+        found = Counter([bisect_left(buckets, value) for value in values]) if len(values) > 1 else None
         with self._lock:
             place = self._places.get(key) or self._place(key)
             if place:
-                first = place >> 3
-                self._cells[first + bisect_left(buckets, value)] += 1
-                self._cells[first + len(buckets) + 1] += value
+                cells, first = self._cells, place >> 3
+                if found is None:
+                    for value in values:
+                        cells[first + bisect_left(buckets, value)] += 1
+                else:
+                    for bucket, number in found.items():
+                        cells[first + bucket] += number
+                cells[first + len(buckets) + 1] += sum(values)
 
     def clear_gauges(self) -> None:
         """Set every gauge to zero: the process that told them has ended."""
@@ -134,6 +148,7 @@ class Sheet:
 
     def figures(self) -> list[Figure]:
         """Every series as it is now, those of the writing process included."""
+        self.settle()
         with self._lock:
             return [
                 Figure(key[0], key[1:], struct.unpack_from(f"<{cells}d", self._memory, place))

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from opentelemetry import context as contexts
 from opentelemetry import trace
-from opentelemetry.trace import NonRecordingSpan, Span, SpanContext, SpanKind, StatusCode, TraceFlags
+from opentelemetry.trace import NonRecordingSpan, Span, SpanKind, StatusCode
 
+from retoma.model.job import Claim, Ended
 from retoma.telemetry import events, genai, listen
 from retoma.telemetry.events import Event
 from retoma.telemetry.metrics import step_of
-from retoma.telemetry.tracing import SYSTEM, Spans, attempt_context, links_of, live
+from retoma.telemetry.tracing import NOBODY, SYSTEM, Spans, attempt_context, links_of, live
 
 _OPEN: dict[tuple[int, int], Span] = {}
 """The spans of attempts under way in this process, by job and fence."""
 
 
-_NOT_SAMPLED = trace.set_span_in_context(
-    NonRecordingSpan(SpanContext(1, 1, is_remote=False, trace_flags=TraceFlags(TraceFlags.DEFAULT))), contexts.Context()
-)
+_STARTING: frozenset[type[Event]] = frozenset({events.AttemptStarted})
+_NOT_SAMPLED = trace.set_span_in_context(NonRecordingSpan(NOBODY), contexts.Context())
 """Where an attempt runs that is not sampled: the spans of its handler are not, either."""
 
 
@@ -30,7 +31,24 @@ def follow(home: str) -> Callable[[], None]:
     if not live():
         return lambda: None
     follower = _Follower(home)
-    return listen(follower, wants=follower.wants)
+    ends = [
+        listen(follower, wants=follower.wants, readers={events.AttemptEnded: follower.read_ended}),
+        follower.attend(),
+    ]
+
+    def end() -> None:
+        for each in ends:
+            each()
+
+    return end
+
+
+def begin_unsampled() -> None:
+    """Sample nothing in the current context and in those that are copied from it, until an attempt that is sampled
+    starts in one of them: to say so for each attempt would cost more than all else about one that is not sampled.
+    """
+    if live():
+        contexts.attach(_NOT_SAMPLED)
 
 
 def tracing_anything() -> bool:
@@ -66,20 +84,54 @@ class _Follower:
         }
 
     def wants(self, kind: type[Event]) -> bool:
-        return kind in self._tells
+        return kind in self._tells and kind not in _STARTING
+
+    def attend(self) -> Callable[[], None]:
+        """Listen to attempts that start; the returned function ends it. While no more of them may be traced nobody
+        listens, so that the others of a flood cost nothing.
+        """
+        over: list[Callable[[], None]] = []
+        later: list[asyncio.TimerHandle] = []
+
+        def read(facts: Sequence[tuple[int, Claim, str | None]]) -> None:
+            self.read_started(facts)
+            seconds = self._spans.rests()
+            if seconds and over:
+                over.pop()()
+                later[:] = [asyncio.get_running_loop().call_later(seconds, begin)]
+
+        def begin() -> None:
+            over.append(listen(self, wants=_STARTING.__contains__, readers=dict.fromkeys(_STARTING, read)))
+
+        def end() -> None:
+            for timer in later:
+                timer.cancel()
+            while over:
+                over.pop()()
+
+        begin()
+        return end
 
     def __call__(self, event: Event) -> None:
         self._tells[type(event)](event)
 
     # — attempts —
 
+    def read_started(self, facts: Sequence[tuple[int, Claim, str | None]]) -> None:
+        for each in facts:
+            if self._spans.samples(each[1].id, each[1].fence, each[1].traceparent, self._home):
+                self._attempt_started(events.AttemptStarted.of(each))
+
+    def read_ended(self, facts: Sequence[tuple[int, Ended, str]]) -> None:
+        if _OPEN:
+            for each in facts:
+                if (each[1].claim.id, each[1].claim.fence) in _OPEN:
+                    self._attempt_ended(events.AttemptEnded.of(each))
+
     def _attempt_started(self, event: events.AttemptStarted) -> None:
         job, fence = event.job, event.fence or 0
         ids = attempt_context(job, fence, event.traceparent, self._home)
-        if not self._spans.samples(ids.trace_id, f"process {event.queue}"):
-            contexts.attach(_NOT_SAMPLED)
-            return
-        links = links_of(event.traceparent, job, fence, self._home)
+        links = links_of(event.traceparent, job, fence, self._home, run=event.run)
         span = self._spans.start(
             f"process {event.queue}", ids, kind=SpanKind.CONSUMER, links=links, attributes=_of_attempt(event)
         )
@@ -109,9 +161,7 @@ class _Follower:
         """
         if event.fence is None:
             return
-        if not self._spans.samples(
-            attempt_context(event.job, event.fence, event.traceparent, self._home).trace_id, f"process {event.queue}"
-        ):
+        if not self._spans.samples(event.job, event.fence, event.traceparent, self._home):
             return
         now = time.time_ns()
         ids = attempt_context(event.job, event.fence, event.traceparent, self._home)

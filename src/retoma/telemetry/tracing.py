@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from importlib.metadata import version
 from importlib.util import find_spec
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from opentelemetry import trace
 from opentelemetry.context import Context
@@ -22,10 +22,18 @@ from opentelemetry.trace import Link, NonRecordingSpan, Span, SpanContext, SpanK
 
 from retoma.errors import ConfigurationError
 
+if TYPE_CHECKING:
+    from retoma.telemetry.sampling import Pace
+
 SYSTEM = "retoma"
 _TRACEPARENT = re.compile(r"00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})")
 _EXPORTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 _FLUSH_MILLISECONDS = 5000
+_ROOT = Context()
+
+
+NOBODY = SpanContext(1, 1, is_remote=False, trace_flags=TraceFlags(TraceFlags.DEFAULT))
+"""The parent of what happens in an attempt that is not sampled. Nothing links to it."""
 
 
 def live() -> bool:
@@ -35,7 +43,7 @@ def live() -> bool:
 
 def traceparent_of(context: SpanContext) -> str | None:
     """*context* in the words of the W3C; None when it names no span."""
-    if not context.is_valid:
+    if not context.is_valid or context.trace_id == NOBODY.trace_id:
         return None
     return f"00-{context.trace_id:032x}-{context.span_id:016x}-{context.trace_flags & 0xFF:02x}"
 
@@ -111,13 +119,16 @@ class Sending:
 
 # — ids —
 
+GIVEN = threading.local()
+"""In *ids*, the ids of the span that is being started, when it is decided already that it is recorded."""
+
 
 class _Ids:
     """An id generator that gives out the ids it was told, and those of the SDK otherwise."""
 
     def __init__(self, usual: Any) -> None:
         self._usual = usual
-        self.told = threading.local()
+        self.told = GIVEN
 
     def generate_trace_id(self) -> int:
         ids = getattr(self.told, "ids", None)
@@ -142,10 +153,14 @@ def attempt_context(job: int, fence: int, traceparent: str | None, home: str = "
     """The span of one attempt. Jobs of two installations have the same numbers, so what the job was sent with is part
     of its ids, or, when it was sent without a trace, the *home* of its database.
     """
-    told = f"{traceparent or home}:{job}:{fence}".encode()
-    digest = hashlib.blake2b(told, digest_size=24, person=b"retoma.attempt").digest()
+    digest = _digest(job, fence, traceparent, home)
     trace_id, span_id = int.from_bytes(digest[:16]) or 1, int.from_bytes(digest[16:]) or 1
     return SpanContext(trace_id, span_id, is_remote=True, trace_flags=TraceFlags(TraceFlags.SAMPLED))
+
+
+def _digest(job: int, fence: int, traceparent: str | None, home: str) -> bytes:
+    told = f"{traceparent or home}:{job}:{fence}".encode()
+    return hashlib.blake2b(told, digest_size=24, person=b"retoma.attempt").digest()
 
 
 class Spans:
@@ -157,13 +172,24 @@ class Spans:
         self._ids = None if usual is None else _Ids(usual)
         if self._ids is not None:
             self.tracer.id_generator = self._ids  # type: ignore[attr-defined]
+        self._sampler = getattr(self.tracer, "sampler", None)
+        self._pace: Pace | None = getattr(self._sampler, "pace", None)
 
-    def samples(self, trace_id: int, name: str) -> bool:
-        """Whether the SDK records a trace of that id: asked first, because most attempts of a busy queue are not."""
-        sampler = getattr(self.tracer, "sampler", None)
-        if sampler is None:
+    def samples(self, job: int, fence: int, traceparent: str | None, home: str) -> bool:
+        """Whether an attempt is recorded: asked first, because most attempts of a busy queue are not, and should cost
+        nothing else.
+        """
+        if self._pace is not None:
+            return self._pace.takes()
+        if self._sampler is None:
             return True
-        return bool(sampler.should_sample(Context(), trace_id, name, SpanKind.CONSUMER).decision.is_sampled())
+        trace_id = int.from_bytes(_digest(job, fence, traceparent, home)[:16])
+        found = self._sampler.should_sample(_ROOT, trace_id, "process", SpanKind.CONSUMER)
+        return bool(found.decision.is_sampled())
+
+    def rests(self) -> float:
+        """Seconds for which no attempt will be recorded; 0 when one may be now, or nobody knows."""
+        return 0.0 if self._pace is None else self._pace.rests()
 
     def start(self, name: str, ids: SpanContext | None = None, **options: Any) -> Span:
         """A span; with *ids* it is the root of a trace and has them."""
@@ -186,12 +212,17 @@ def wanted(environment: Mapping[str, str] = os.environ) -> bool:
     return environment.get("OTEL_TRACES_EXPORTER") == "otlp" or any(environment.get(name) for name in _EXPORTS)
 
 
+def available() -> bool:
+    """Whether the SDK is installed, and a way to send spans."""
+    return find_spec("opentelemetry.sdk") is not None and find_spec("opentelemetry.exporter") is not None
+
+
 def configure(*, label: str | None = None) -> Callable[[], None]:
     """Send spans as OTEL_* says, unless the program has set up an SDK itself. The returned function sends what is left
     at the end.
     """
     if not live() and wanted():
-        if find_spec("opentelemetry.sdk") is None or find_spec("opentelemetry.exporter") is None:
+        if not available():
             raise ConfigurationError(
                 "OTEL_* asks for traces, and the SDK of OpenTelemetry is not installed.",
                 next="pip install 'retoma[otel]', or OTEL_SDK_DISABLED=true.",
@@ -201,10 +232,14 @@ def configure(*, label: str | None = None) -> Callable[[], None]:
         from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415
         from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415
 
+        from retoma.telemetry.sampling import Paced  # noqa: PLC0415 - it needs the SDK
+
         named = {} if "OTEL_SERVICE_NAME" in os.environ else {"service.name": SYSTEM}
         labelled = {"service.instance.id": f"{label}:{os.getpid()}"} if label else {}
         resource = Resource.create({**named, "service.version": version("retoma"), **labelled})
-        provider = TracerProvider(resource=resource)
+        # None: the SDK reads OTEL_TRACES_SAMPLER.
+        sampler = None if os.environ.get("OTEL_TRACES_SAMPLER") else Paced()
+        provider = TracerProvider(resource=resource, sampler=sampler)
         provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
         trace.set_tracer_provider(provider)
     return _flush
@@ -223,11 +258,15 @@ def home_of(url: str) -> str:
     return found[1] if found else ""
 
 
-def links_of(claim_traceparent: str | None, job: int, fence: int, home: str) -> list[Link]:
-    """The spans before an attempt: where the job was sent, and the attempt before it."""
+def links_of(claim_traceparent: str | None, job: int, fence: int, home: str, *, run: str | None = None) -> list[Link]:
+    """The spans before an attempt: where the job was sent, the *run* of its batch when that is another, and the attempt
+    before it. The run of a batch that was resumed is the resume, which links to the run that stalled.
+    """
     links = []
     if (sent := context_in(claim_traceparent)) is not None:
         links.append(Link(sent, {"retoma.link": "enqueued"}))
+    if run != claim_traceparent and (ran := context_in(run)) is not None:
+        links.append(Link(ran, {"retoma.link": "run"}))
     if fence > 1:
         before = attempt_context(job, fence - 1, claim_traceparent, home)
         links.append(Link(before, {"retoma.link": "attempt before"}))

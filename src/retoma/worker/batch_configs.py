@@ -9,6 +9,7 @@ from typing import Any
 from retoma.model.job import Claim
 from retoma.postgres.database import Database
 from retoma.store import batches
+from retoma.store.batches import Configured
 
 _MOST = 256
 
@@ -18,11 +19,11 @@ class Configurations:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._known: dict[tuple[int, int | None], asyncio.Task[str]] = {}
+        self._known: dict[tuple[int, int | None], asyncio.Task[Configured]] = {}
 
-    async def of(self, claim: Claim) -> dict[str, Any]:
-        """The configuration of the job's batch. Each job gets its own copy, so a handler's
-        changes stay in that handler.
+    async def of(self, claim: Claim) -> tuple[dict[str, Any], str | None]:
+        """The configuration of the job's batch, and the span of the batch's run. Each job gets its own copy, so a
+        handler's changes stay in that handler.
         """
         assert claim.batch_id is not None
         key = (claim.batch_id, claim.batch_epoch)
@@ -32,14 +33,14 @@ class Configurations:
             self._known[key] = asyncio.create_task(self._read(claim.batch_id))
         reading = self._known[key]
         try:
-            text: str = await asyncio.shield(reading)
+            text, run = await asyncio.shield(reading)
         except Exception:
             if self._known.get(key) is reading:
                 del self._known[key]  # the next call reads it again
             raise
         found: dict[str, Any] = json.loads(text)  # json keeps integers of more than 64 bits
-        return found
+        return found, run
 
-    async def _read(self, batch_id: int) -> str:
+    async def _read(self, batch_id: int) -> Configured:
         rows = await self._database.persist(batches.configuration(batch_id), doing="reading a configuration")
-        return rows[0] if rows else "{}"
+        return rows[0] if rows else Configured()

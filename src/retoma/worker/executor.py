@@ -8,6 +8,7 @@ import contextvars
 import time
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from retoma.calls.caller import Caller
@@ -19,7 +20,7 @@ from retoma.system.concurrency import cancel_and_wait, wait_for_leader
 from retoma.system.marks import MARK, Marked
 from retoma.system.settings import Settings
 from retoma.system.threads import pool
-from retoma.telemetry import emit, heard
+from retoma.telemetry import emit, emit_all, heard
 from retoma.telemetry.context import JOB, who
 from retoma.telemetry.events import AttemptEnded, AttemptStarted, JobForgotten, JobLost, JobsClaimed
 from retoma.worker.attempt import attempt, cancelled_by_itself, ending_of
@@ -27,7 +28,7 @@ from retoma.worker.batch_configs import Configurations
 from retoma.worker.claimer import Claimer
 from retoma.worker.journal import Journal
 from retoma.worker.reconciliation import reconcile
-from retoma.worker.running_job import RunningJob, SentAway, ended_event
+from retoma.worker.running_job import RunningJob, SentAway
 from retoma.worker.status_board import StatusBoard, Totals, step_threads
 
 _TICK = 0.1
@@ -281,15 +282,17 @@ class Executor:
         self._start()
 
     def _tell_claimed(self, claims: Sequence[Claim]) -> None:
-        now = time.time()
-        waited: dict[str, list[float]] = {}
+        # Times of one zone are quick to compare, but only where the clock is never changed.
+        zone = None if claims[0].run_at is None else claims[0].run_at.tzinfo
+        now = datetime.now(zone if str(zone) == "UTC" else UTC)
+        by_queue: dict[str, list[float]] = {claim.queue: [] for claim in claims}
         for claim in claims:
-            due = waited.setdefault(claim.queue, [])
             if claim.run_at is not None:
-                due.append(max(0.0, now - claim.run_at.timestamp()))
-        jobs = Counter(claim.queue for claim in claims)
-        for queue, seconds in waited.items():
-            emit(JobsClaimed(worker=self.worker_id, queue=queue, jobs=jobs[queue], waited=tuple(seconds)))
+                by_queue[claim.queue].append((now - claim.run_at).total_seconds())
+        jobs = Counter([claim.queue for claim in claims])
+        for queue, waited in by_queue.items():
+            least = tuple(waited) if min(waited, default=0.0) >= 0 else tuple(max(0.0, each) for each in waited)
+            emit(JobsClaimed(worker=self.worker_id, queue=queue, jobs=jobs[queue], waited=least))
 
     # — running jobs —
 
@@ -308,7 +311,9 @@ class Executor:
         if running.why is not None:  # stopped between the claim and the first line of the handler
             return running.ending()
         claim = running.claim
-        configuration = {} if claim.batch_id is None else await self._configurations.of(claim)
+        configuration, run = ({}, None) if claim.batch_id is None else await self._configurations.of(claim)
+        if heard(AttemptStarted):
+            emit_all(AttemptStarted, ((running.worker_id, claim, run),))
         providers = self.providers.get(claim.pipeline, {})
         return await attempt(running.pipeline, running.steps, providers, self._threads, configuration=configuration)
 
@@ -318,8 +323,6 @@ class Executor:
         JOB.set((running.worker_id, claim, time.monotonic()))
         MARK.set(running.mark)
         try:
-            if heard(AttemptStarted):
-                emit(AttemptStarted(**who(running.worker_id, claim), traceparent=claim.traceparent))
             ended = await self._handle(running)
         except asyncio.CancelledError as error:
             ended = running.ending()
@@ -350,7 +353,17 @@ class Executor:
         if running := self._running.get((job, fence)):
             running.cut(AttemptEnding.LOST)
 
-    def _ended(self, ended: Ended, state: str | None) -> None:
+    def _ended(self, group: Sequence[tuple[Ended, str | None]]) -> None:
+        for ended, state in group:
+            self._count(ended, state)
+        if heard(AttemptEnded):
+            worker_id = self.worker_id
+            told = [(worker_id, each, state) for each, state in group if state is not None]
+            if self._sent_away or any(state == "queued" for _, state in group):
+                told = [each for each in told if not self._sent_away.again(each[1], each[2])]
+            emit_all(AttemptEnded, told)
+
+    def _count(self, ended: Ended, state: str | None) -> None:
         if state == "completed" or state == "skipped" or state == "review":  # noqa: PLR1714 - the hot path
             self.totals.completed += 1
             self.totals.busy += ended.seconds
@@ -362,5 +375,3 @@ class Executor:
             self.wake()  # the job has freed a slot in a full lane, or is ready again
         if state is None:
             emit(JobLost(**who(self.worker_id, ended.claim), state="lost", duration_ms=ended.seconds * 1000))
-        elif heard(AttemptEnded) and not self._sent_away.again(ended, state):
-            emit(ended_event(self.worker_id, ended, state))

@@ -28,7 +28,7 @@ from retoma.system.settings import Settings
 from retoma.telemetry.logs import log_to_stderr
 from retoma.telemetry.metrics import measure
 from retoma.telemetry.sheet import Sheet
-from retoma.telemetry.spans import follow
+from retoma.telemetry.spans import begin_unsampled, follow
 from retoma.telemetry.tracing import configure, home_of
 from retoma.worker.executor import Executor
 from retoma.worker.loader import Program, find_program
@@ -97,11 +97,12 @@ def _end_at_once(error: BaseException) -> NoReturn:
 
 
 async def _count_connections(sheet: Sheet | None, *databases: Database) -> None:
-    """Say now and then how many connections this executor has."""
+    """Say now and then how many connections this executor has, and count what began."""
     while sheet is not None:
         pools = [each.use() for each in databases]
         sheet.set(("retoma_db_pool_connections", "busy"), sum(each.busy for each in pools))
         sheet.set(("retoma_db_pool_connections", "free"), sum(each.idle for each in pools))
+        sheet.settle()
         await asyncio.sleep(1.0)
 
 
@@ -119,6 +120,7 @@ async def work(app: Program, orders: Orders, control: Any) -> None:
     log_to_stderr(level=settings.log_level, format=settings.log_format, label=settings.worker_label)
     send_spans = configure(label=settings.worker_label)
     follow(home_of(orders.database_url))
+    begin_unsampled()
     sheet = None if orders.sheet is None else Sheet(orders.sheet)
     if sheet is not None:
         sheet.clear_gauges()

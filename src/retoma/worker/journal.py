@@ -28,9 +28,10 @@ _BARE = "The output could not be stored, and neither could the reason."
 
 
 class Journal:
-    """Stores the checkpoints of runs and the endings of jobs. *ended* is called with the new state of each job, or None
-    when this worker no longer held it; *lost* is called as soon as a save is refused. *transactions* is the pool for
-    the user's own statements, without the planner settings of the engine's connections.
+    """Stores the checkpoints of runs and the endings of jobs. *ended* is called with each group of endings that is
+    written and the new state of each job, or None when this worker no longer held it; *lost* is called as soon as a
+    save is refused. *transactions* is the pool for the user's own statements, without the planner settings of the
+    engine's connections.
     """
 
     def __init__(
@@ -39,7 +40,7 @@ class Journal:
         worker_id: int,
         *,
         transactions: Database | None = None,
-        ended: Callable[[Ended, str | None], None],
+        ended: Callable[[Sequence[tuple[Ended, str | None]]], None],
         lost: Callable[[int, int], None],
         group_bytes: int = _GROUP_BYTES,
     ) -> None:
@@ -225,8 +226,7 @@ class Journal:
             states.update(await self._database.all(jobs.ended(doubtful)))
         if changed := {each.claim.batch_id for each in order if each.id in states} - {None}:
             self._hints.put(id for id in changed if id is not None)
-        for each in order:
-            self._tell(each, states.get(each.id))
+        self._tell([(each, states.get(each.id)) for each in order])
         return later
 
     def _refuse_ending(self, each: Ended, error: Exception) -> Ended | None:

@@ -13,8 +13,6 @@ from retoma.model.job import AttemptEnding, Claim, Ended
 from retoma.run.pipeline import Pipeline
 from retoma.run.steps import Memory, Steps
 from retoma.system.marks import Mark
-from retoma.telemetry.context import who
-from retoma.telemetry.events import AttemptEnded
 from retoma.worker.status_board import StatusBoard
 
 _MOST_SENT_AWAY = 10_000  # jobs that are remembered, at most
@@ -145,23 +143,15 @@ class RunningJob:
         return ended
 
 
-def ended_event(worker_id: int, ended: Ended, state: str) -> AttemptEnded:
-    """The event for an attempt whose ending is written."""
-    return AttemptEnded(
-        **who(worker_id, ended.claim),
-        state=state,
-        ending=str(ended.ending),
-        duration_ms=ended.seconds * 1000,
-        reason=ended.reason,
-        error=(ended.error or "").partition("\n")[0] or None,
-    )
-
-
 class SentAway:
     """The jobs that a provider's limit has postponed in this executor, with the reason."""
 
     def __init__(self) -> None:
         self._reasons: dict[int, str] = {}
+
+    def __bool__(self) -> bool:
+        """Whether there are any."""
+        return bool(self._reasons)
 
     def again(self, ended: Ended, state: str) -> bool:
         """Whether the job was postponed again for the same reason, so that the event would repeat the first one."""

@@ -62,6 +62,14 @@ select (select count(*) from retoma.attempts as attempt where attempt.ending = '
 -- Bytes of write-ahead log so far.
 select (pg_current_wal_lsn() - '0/0'::pg_lsn)::float8 as bytes;
 
+-- name: room
+-- Bytes on the disk: every table of the database with its indexes and large values, dead rows included.
+select sum(pg_total_relation_size(class.oid))::float8 as bytes
+  from pg_class as class
+  join pg_namespace as space on space.oid = class.relnamespace
+ where class.relkind = 'r'
+   and space.nspname not in ('pg_catalog', 'information_schema');
+
 -- name: take_all
 -- Ten thousand jobs in the hands of one worker.
 update retoma.jobs as job

@@ -1490,7 +1490,9 @@ select case when pg_try_advisory_xact_lock(%(listening)s::bigint) then false
        end as heard;
 
 -- name: configuration
-select batch.configuration::text as configuration from retoma.batches as batch where batch.id = %(id)s::bigint;
+select batch.configuration::text as configuration, batch.traceparent
+  from retoma.batches as batch
+ where batch.id = %(id)s::bigint;
 
 -- name: end_waiting
 -- Batches that failed longer ago than the retention: their waiting jobs are cancelled, a bounded piece at a time, so
