@@ -9,8 +9,9 @@ from __future__ import annotations
 import io
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,7 +26,9 @@ from retoma.providers.local.outlines import Heading, chapters
 from retoma.providers.local.readers import ruled, typography
 from retoma.providers.local.readers.columns import text_by_columns
 from retoma.providers.local.readers.forms import fields_of, notes_of, with_written
+from retoma.providers.local.readers.gaps import with_blanks
 from retoma.providers.local.readers.nonsense import is_nonsense
+from retoma.providers.local.readers.shown import page_as_shown
 from retoma.providers.local.trail import Trail
 
 _OUTLINE_DEPTH = 4
@@ -125,7 +128,9 @@ def _parse(page: pikepdf.Page) -> None:
 
 def _read(file: Path, source: Path | bytes, trail: Trail, reader: str) -> Extraction:
     trail.at(reader)
-    with opened(file, source) as pdf:
+    with ExitStack() as stack:
+        pdf = stack.enter_context(opened(file, source))
+        copy = cache(lambda: stack.enter_context(opened(file, source)))
         markup.check_pages(file.name, len(pdf))
         outline = _outline(pdf)
         pages: list[Page] = []
@@ -133,7 +138,7 @@ def _read(file: Path, source: Path | bytes, trail: Trail, reader: str) -> Extrac
         tables: list[Table] = []
         for number in range(1, len(pdf) + 1):
             trail.at(reader, number)
-            sheet = _page(file, pdf, number, letters=not outline)
+            sheet = _page(file, pdf, copy, number, letters=not outline)
             pages.append(sheet.page)
             lines += sheet.lines
             tables += sheet.tables
@@ -176,25 +181,33 @@ class _Sheet(NamedTuple):
     tables: list[Table]
 
 
-def _page(file: Path, pdf: pypdfium2.PdfDocument, number: int, *, letters: bool) -> _Sheet:
+def _page(
+    file: Path,
+    pdf: pypdfium2.PdfDocument,
+    copy: Callable[[], pypdfium2.PdfDocument],
+    number: int,
+    *,
+    letters: bool,
+) -> _Sheet:
     """The page; how its lines are set only when *letters* are asked for."""
     lines: list[typography.SetLine] = []
     try:
-        page = pdf[number - 1]
+        page = page_as_shown(pdf, copy, number)
         try:
             text_page = page.get_textpage()
             found = text_page.get_text_range()
-            text = "" if is_nonsense(found) else found
+            broken = is_nonsense(found)
+            text = "" if broken else found
             tables = ruled.tables_of(page, text_page) if text else []
             if tables:
                 text, tables = ruled.text_with(text_page, tables)
             else:
-                text = text_by_columns(text_page, text) or text
+                text = text_by_columns(text_page, text) or with_blanks(text_page, text)
             text = text.replace(markup.SOFT_HYPHEN, "")
             if text and letters:
                 lines = typography.lines_of(text_page, found, number)
             text_page.close()
-            scan = not text.strip() and _shows(page)
+            scan = broken or (not text.strip() and _shows(page))
         finally:
             page.close()
     except pypdfium2.PdfiumError as error:
