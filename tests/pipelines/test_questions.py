@@ -16,6 +16,7 @@ from retoma.store.query import Query
 class TestSought:
     async def test_each_word_is_looked_for_with_and_without_its_accents(self, database: Database) -> None:
         assert await database.all(questions.sought("o município!")) == ["'municipi' | 'municípi'"]
+        assert await database.all(questions.sought("municipio")) == ["'municipi' | 'municípi'"]
 
     @pytest.mark.parametrize(
         ("one", "many"),

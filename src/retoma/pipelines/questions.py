@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 from retoma.providers import Embedder
@@ -34,6 +34,17 @@ _NUMBERS = (
 )  # fmt: skip
 """Ends of singular and plural that Portuguese words have and its stemmer does not know."""
 
+_ACCENTS = (
+    ("cao", "ção"), ("coes", "ções"), ("sao", "são"), ("soes", "sões"), ("encia", "ência"), ("encias", "ências"),
+    ("ancia", "ância"), ("ancias", "âncias"), ("ario", "ário"), ("arios", "ários"), ("aria", "ária"),
+    ("arias", "árias"),
+    ("orio", "ório"), ("orios", "órios"), ("oria", "ória"), ("orias", "órias"), ("avel", "ável"), ("aveis", "áveis"),
+    ("ivel", "ível"), ("iveis", "íveis"), ("icio", "ício"), ("icios", "ícios"), ("icia", "ícia"), ("icias", "ícias"),
+    ("opio", "ópio"), ("ipio", "ípio"), ("ipios", "ípios"), ("onio", "ônio"), ("onica", "ônica"), ("onico", "ônico"),
+    ("ugio", "úgio"), ("ublica", "ública"), ("ublico", "úblico"), ("edito", "édito"),
+)  # fmt: skip
+"""Ends of words that have an accent, as they are typed without it."""
+
 
 class Weighed(NamedTuple):
     """A word of a question, in how many texts it stands (up to a bound), and its weight: a rare one says more."""
@@ -56,11 +67,19 @@ def sought(text: str) -> Query[str]:
 
 
 def _forms(word: str) -> list[str]:
-    """*word*, and its plural or singular where PostgreSQL's stems of the two differ: *decisão* and *decisões*."""
+    """*word*, its plural or singular where PostgreSQL's stems of the two differ (*decisão* and *decisões*), and each of
+    them with the accent that its end should have.
+    """
     bare = word.strip(_SIGNS).lower()
     if len(bare) < _SHORTEST or not bare.isalpha():
         return [word]
-    return [word, *(bare.removesuffix(end) + other for end, other in _NUMBERS if bare.endswith(end))]
+    forms = [word, *_with_other_ends(bare, _NUMBERS)]
+    accented = [form for each in (bare, *forms[1:]) for form in _with_other_ends(each, _ACCENTS)]
+    return list(dict.fromkeys([*forms, *accented]))
+
+
+def _with_other_ends(word: str, ends: Iterable[tuple[str, str]]) -> list[str]:
+    return [word.removesuffix(end) + other for end, other in ends if word.endswith(end)]
 
 
 def blended(words: Mapping[K, Fit], meaning: Mapping[K, float]) -> list[tuple[K, float]]:

@@ -173,8 +173,24 @@ class TestWorded:
 
         assert [each.id for each in found] == [both, either]
 
+    @pytest.mark.parametrize("typed", ["locacao", "locacoes", "locações", "LOCAÇÃO?"])
+    async def test_accents_and_the_plural_may_be_left_out(self, database: Database, typed: str) -> None:
+        id = await keep(database, "contrato de locação", turned(0))
+        await keep(database, "peixes", turned(0))
+
+        assert [
+            each.id for each in await database.all(texts.worded(HERE, await weighed(database, typed), limit=5))
+        ] == [id]
+
 
 class TestTold:
+    async def test_the_excerpt_is_the_two_sentences_that_fit_best(self, database: Database) -> None:
+        id = await keep(database, "um. O prazo é de dez dias. Nada. A multa corre depois do prazo. Fim", turned(0))
+
+        (told,) = await database.all(texts.told([id], words=await weighed(database, "multa e prazo")))
+
+        assert told.excerpt == "O prazo é de dez dias. … A multa corre depois do prazo."
+
     async def test_who_says_it_now(self, database: Database) -> None:
         said = await keep(database, "a", turned(0))
         silent = await keep(database, "b", turned(0), active=False)
