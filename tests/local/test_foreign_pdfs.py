@@ -219,3 +219,14 @@ def test_a_page_whose_letters_mean_nothing_is_read_from_its_picture(tmp_path: Pa
 
     assert [page.source for page in reading.pages] == ["scan"] * len(reading.pages)
     assert not reading.text.strip()
+
+
+def test_a_document_without_text_is_read_from_its_picture_unless_its_pages_are_blank(tmp_path: Path) -> None:
+    few_strokes = b"4 w 100 500 m 100 600 l S 100 550 m 150 550 l S 150 500 m 150 600 l S 200 500 m 200 600 l S"
+    (tmp_path / "drawn.pdf").write_bytes(samples.write_pdf([b"", few_strokes]))
+    (tmp_path / "blank.pdf").write_bytes(samples.write_pdf([b"", b" "]))
+
+    drawn, blank = (pdf.read(tmp_path / name, Trail()) for name in ("drawn.pdf", "blank.pdf"))
+
+    assert [page.source for page in drawn.pages] == ["text", "scan"]
+    assert [page.source for page in blank.pages] == ["text", "text"]

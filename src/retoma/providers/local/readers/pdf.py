@@ -11,6 +11,7 @@ import re
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -33,6 +34,10 @@ from retoma.providers.local.trail import Trail
 
 _OUTLINE_DEPTH = 4
 _OBJECT_DEPTH = 3
+_GLANCE = 600
+"""Pixels of a page's longer side, enough to see whether there is anything on it."""
+
+_SEEN = 32
 _STROKES = 20
 """A frame and a rule have fewer; a drawn word has more."""
 
@@ -142,6 +147,8 @@ def _read(file: Path, source: Path | bytes, trail: Trail, reader: str) -> Extrac
             pages.append(sheet.page)
             lines += sheet.lines
             tables += sheet.tables
+        if not any(page.text.strip() or page.source == "scan" for page in pages):
+            pages = [_looked_at(pdf, page, trail) for page in pages]
         markup.check_size(file.name, pages, tables)
         headings = typography.headings_of(lines)
         return Extraction(pages=tuple(pages), tables=tuple(tables), outline=outline, headings=headings, reader=reader)
@@ -224,6 +231,17 @@ def _shows(page: pypdfium2.PdfPage) -> bool:
         if each.type == raw.FPDF_PAGEOBJ_IMAGE or strokes >= _STROKES:
             return True
     return False
+
+
+def _looked_at(pdf: pypdfium2.PdfDocument, page: Page, trail: Trail) -> Page:
+    """*page* of a document without any text, to be read from its picture unless it is blank to the eye, too."""
+    trail.at("pypdfium2", page.number)
+    sheet = pdf[page.number - 1]
+    try:
+        pixels = sheet.render(scale=_GLANCE / max(1.0, *sheet.get_size()), grayscale=True).to_numpy()
+    finally:
+        sheet.close()
+    return page if int(pixels.max()) - int(pixels.min()) < _SEEN else replace(page, source="scan")
 
 
 def _outline(pdf: pypdfium2.PdfDocument) -> tuple[tuple[str, int], ...]:
