@@ -39,6 +39,7 @@ else
 test: $(VENV)/.test
 endif
 	@tools/system-packages pgbouncer chromium prometheus redis-server tesseract-ocr tesseract-ocr-por
+	@tools/system-packages poppler-utils groff ghostscript pandoc
 	@tools/test $(BIN)/python $(only) $(args)
 
 test-hosts: $(VENV)-hosts/.hosts ## Worker loops on a real Ray, which has an environment of its own for its size

@@ -60,18 +60,3 @@ def test_the_nearest_are_told_with_their_cosines_and_equal_ones_in_their_order()
     assert vectors.nearest([1.0, 0.0], known, 9)[-1] == ("far", -1.0)
     assert vectors.nearest([1.0, 0.0], [], 3) == []
     assert vectors.nearest([1.0, 0.0], known, 0) == []
-
-
-def test_words_count_for_more_than_meaning_and_both_for_most() -> None:
-    ranked = vectors.blended({"said": 2.0, "both": 1.9, "hardly": 0.1}, {"meant": 0.8, "both": 0.7, "far": 0.4})
-
-    assert [key for key, _ in ranked] == ["both", "said", "meant", "hardly", "far"]
-    assert dict(ranked)["said"] == pytest.approx(0.7)
-    assert dict(ranked)["meant"] == pytest.approx(0.3)
-    assert dict(ranked)["both"] == pytest.approx(0.7 * 0.95 + 0.3 * 0.75)
-
-
-def test_one_of_the_two_is_enough_and_none_is_nothing() -> None:
-    assert vectors.blended({}, {"a": 0.5}) == [("a", pytest.approx(0.3))]
-    assert vectors.blended({"a": 0.0}, {}) == [("a", pytest.approx(0.7))]
-    assert vectors.blended({}, {}) == []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from typing import NamedTuple, TypeVar
 
 from retoma.app.retoma import Retoma
@@ -62,24 +62,3 @@ def nearest(query: Sequence[float], vectors: Sequence[tuple[K, Sequence[float]]]
     scores = np.divide(rows @ wanted, lengths, out=np.zeros(len(rows)), where=lengths > 0)
     first = np.argsort(-scores, kind="stable")[:limit]
     return [(vectors[place][0], float(scores[place])) for place in first]
-
-
-WORDS_SHARE = 0.7
-"""What the words of a question count beside its meaning. They are the surer sign; the rest finds what says the same in
-other words.
-"""
-
-
-def blended(words: Mapping[K, float], meaning: Mapping[K, float]) -> list[tuple[K, float]]:
-    """One ranking out of two, best first, by a score of 0 to 1: how well the words fit, as a share of the best, and how
-    near the meaning is, between the farthest and the nearest that was found.
-    """
-    best = max(words.values(), default=0.0)
-    nearest, farthest = max(meaning.values(), default=0.0), min(meaning.values(), default=0.0)
-    reach = nearest - farthest
-    scores = dict.fromkeys([*words, *meaning], 0.0)
-    for key, score in words.items():
-        scores[key] += WORDS_SHARE * (score / best if best > 0 else 1.0)
-    for key, score in meaning.items():
-        scores[key] += (1 - WORDS_SHARE) * ((score - farthest) / reach if reach > 0 else 1.0)
-    return sorted(scores.items(), key=lambda pair: -pair[1])

@@ -309,7 +309,11 @@ class Chat(Protocol):
 
 @runtime_checkable
 class Embedder(Protocol):
-    """Turns texts into vectors of *dimensions* numbers."""
+    """Turns texts into vectors of *dimensions* numbers.
+
+    It may also have *unrelated*: the cosine that a question and a text do not reach when they have nothing to do with
+    each other. A search then says that nothing answers, instead of the least bad texts.
+    """
 
     provider: str
     model: str

@@ -14,6 +14,7 @@ from retoma.errors import ConfigurationError
 from retoma.pipelines.documents import search_queries
 from retoma.pipelines.documents.library import Documents
 from retoma.pipelines.documents.search import by_index, one_by_one
+from retoma.pipelines.questions import Weighed
 from retoma.pipelines.vectors import look_further, pgvector
 from retoma.store.query import Query
 from retoma.testing import drain
@@ -195,6 +196,9 @@ def test_searches_go_by_their_indexes_and_a_filter_does_not_starve_them(crowd: p
             query = search_queries.near(vector, provider="local", model=model, limit=50)
             assert "document_chunks_near" in plan(query)
             assert len(crowd.execute(query.sql, query.params).fetchall()) == 50
-    words_asked = search_queries.by_words("palavra77", limit=30)
+    asked = search_queries.weighed(["'palavra77'"])
+    assert "document_chunks_words" in plan(asked)
+    words = [Weighed(*row) for row in crowd.execute(asked.sql, asked.params)]
+    words_asked = search_queries.by_words(words, limit=30)
     assert "document_chunks_words" in plan(words_asked)
     assert len(crowd.execute(words_asked.sql, words_asked.params).fetchall()) == 1

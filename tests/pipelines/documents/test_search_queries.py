@@ -9,6 +9,7 @@ from uuid import UUID
 import psycopg
 import pytest
 
+from retoma.pipelines import questions
 from retoma.pipelines.documents import contents, search_queries
 from retoma.pipelines.documents.model import Chunk
 from retoma.pipelines.documents.search_queries import NOWHERE, Place
@@ -78,7 +79,50 @@ class TestVectors:
         )
 
 
+def weighed(psql: psycopg.Connection, text: str) -> list[questions.Weighed]:
+    return ask(psql, search_queries.weighed(ask(psql, questions.sought(text))))
+
+
+class TestWeighed:
+    def test_a_rare_word_weighs_more_than_a_frequent_one_and_an_unknown_one_most(
+        self, psql: psycopg.Connection
+    ) -> None:
+        put(psql, ["A casa amarela", "A casa azul", "A casa e o quintal"])
+
+        found = sorted(weighed(psql, "a casa amarela: varanda?"), key=lambda each: -each.texts)
+
+        assert [each.texts for each in found] == [3, 1, 0]
+        assert found[0].weight < found[1].weight < found[2].weight
+
+
 class TestByWords:
+    def test_the_share_is_of_the_weight_of_all_words_that_were_asked(self, psql: psycopg.Connection) -> None:
+        put(psql, ["A casa amarela", "A casa azul"])
+
+        shares = {
+            each.place: each.share
+            for each in ask(psql, search_queries.by_words(weighed(psql, "casa amarela"), limit=9))
+        }
+
+        assert shares[0] == pytest.approx(1.0)
+        assert 0 < shares[1] < 0.5
+
+    def test_words_that_stand_in_every_chunk_find_those_that_have_them_all(self, psql: psycopg.Connection) -> None:
+        put(psql, ["A casa amarela", "A casa azul", "A casa amarela de novo"])
+        common = [each._replace(texts=5000) for each in weighed(psql, "casa amarela")]
+
+        assert {each.place for each in ask(psql, search_queries.by_words(common, limit=9))} == {0, 2}
+
+    @pytest.mark.parametrize("typed", ["locacao", "LOCAÇÃO", "locações"])
+    def test_accents_and_endings_may_be_left_out_in_the_text_or_in_the_question(
+        self, psql: psycopg.Connection, typed: str
+    ) -> None:
+        put(psql, ["Contrato de locação", "CONTRATO DE LOCACAO", "Outra coisa"])
+
+        found = {each.place for each in ask(psql, search_queries.by_words(weighed(psql, typed), limit=9))}
+
+        assert found == {0, 1}
+
     @pytest.mark.parametrize(
         ("asked", "places"),
         [
@@ -93,20 +137,32 @@ class TestByWords:
     def test_every_word_goes_before_some_words(self, psql: psycopg.Connection, asked: str, places: list[int]) -> None:
         put(psql, ["Contrato de locação", "A casa e o quintal", "A casa amarela e o quintal da vizinha"])
 
-        assert [each.place for each in ask(psql, search_queries.by_words(asked, limit=10))] == places
+        assert [each.place for each in ask(psql, search_queries.by_words(weighed(psql, asked), limit=10))] == places
 
     def test_a_title_has_words_too_and_weighs_more(self, psql: psycopg.Connection) -> None:
         put(psql, ["um", "dois", "artigo art. 1"])
 
-        assert next(each.place for each in ask(psql, search_queries.by_words("Art. 1", limit=10))) in (1, 2)
+        assert next(each.place for each in ask(psql, search_queries.by_words(weighed(psql, "Art. 1"), limit=10))) in (
+            1,
+            2,
+        )
 
 
 class TestShown:
+    def test_a_snippet_is_found_without_accents_and_without_any_word(self, psql: psycopg.Connection) -> None:
+        places = put(psql, ["Um. Dois. A locação é mensal. Quatro."])
+
+        bare = ask(psql, search_queries.shown(weighed(psql, "locacao"), places))
+        none = ask(psql, search_queries.shown([], places))
+
+        assert bare[0].snippet == "Um. … A locação é mensal."
+        assert none[0].snippet == "Um. … Dois."
+
     def test_a_snippet_is_where_the_words_stand(self, psql: psycopg.Connection) -> None:
         long = "nada " * 200 + "e aqui está a rescisão do contrato " + "nada " * 200
         places = put(psql, [long, "curto"])
 
-        found = {each.place: each for each in ask(psql, search_queries.shown("rescisão", places))}
+        found = {each.place: each for each in ask(psql, search_queries.shown(weighed(psql, "rescisão"), places))}
 
         assert "rescisão do contrato" in found[0].snippet
         assert len(found[0].snippet) < 400
@@ -118,14 +174,16 @@ class TestShown:
         text = "Nada aqui. O prazo é de dez dias. Outra coisa. A multa corre depois do prazo; sem multa não há. Fim."
         places = put(psql, [text, "Um. Dois. Três."])
 
-        found = {each.place: each.snippet for each in ask(psql, search_queries.shown("multa e prazo", places))}
+        found = {
+            each.place: each.snippet for each in ask(psql, search_queries.shown(weighed(psql, "multa e prazo"), places))
+        }
 
         assert found == {0: "O prazo é de dez dias. … A multa corre depois do prazo;", 1: "Um. … Dois."}
 
     def test_a_piece_is_shown_with_its_place(self, psql: psycopg.Connection) -> None:
         places = put(psql, ["rescisão", "curto"])
 
-        found = {each.place: each for each in ask(psql, search_queries.shown("rescisão", places))}
+        found = {each.place: each for each in ask(psql, search_queries.shown(weighed(psql, "rescisão"), places))}
 
         assert (found[0].filename, found[0].page_start, found[0].page_end) == ("a.txt", 1, 2)
         assert (found[0].section_type, found[0].title) == ("artigo", "Art. 0")

@@ -8,6 +8,7 @@ import math
 import psycopg
 import pytest
 
+from retoma.pipelines import questions
 from retoma.pipelines.embeddings import sources, texts
 from retoma.pipelines.embeddings.sources import Beginning
 from retoma.pipelines.embeddings.texts import Space
@@ -137,31 +138,64 @@ class TestPage:
         assert first[1].vector == pytest.approx(turned(1))
 
 
+async def weighed(database: Database, text: str) -> list[questions.Weighed]:
+    return await database.all(texts.weighed(await database.all(questions.sought(text))))
+
+
+class TestWeighed:
+    async def test_a_rare_word_weighs_more_than_a_frequent_one(self, database: Database) -> None:
+        await keep(database, "gatos", turned(0))
+        await keep(database, "gatos e peixes", turned(0))
+
+        fish, cat = sorted(await weighed(database, "gato peixe"), key=lambda each: each.texts)
+
+        assert (fish.texts, cat.texts) == (1, 2)
+        assert fish.weight > cat.weight
+
+
 class TestWorded:
     async def test_by_their_words_and_never_an_error(self, database: Database) -> None:
         id = await keep(database, "gatos", turned(0))
         await keep(database, "cães", turned(0))
         await keep(database, "gata", turned(0), space=ELSEWHERE)
 
-        assert [each.id for each in await database.all(texts.worded(HERE, "gato", limit=5))] == [id]
-        assert await database.all(texts.worded(HERE, "\"' & | ! <-> (", limit=5)) == []
+        assert [
+            each.id for each in await database.all(texts.worded(HERE, await weighed(database, "gato"), limit=5))
+        ] == [id]
+        assert await database.all(texts.worded(HERE, await weighed(database, "\"' & | ! <-> ("), limit=5)) == []
 
     async def test_texts_with_every_word_come_before_those_with_any(self, database: Database) -> None:
         either = await keep(database, "cães", turned(0))
         both = await keep(database, "gatos e cães", turned(0))
         await keep(database, "peixes", turned(0))
 
-        found = await database.all(texts.worded(HERE, "onde há um gato e um cão?", limit=5))
+        found = await database.all(texts.worded(HERE, await weighed(database, "onde há um gato e um cão?"), limit=5))
 
         assert [each.id for each in found] == [both, either]
 
+    @pytest.mark.parametrize("typed", ["locacao", "locacoes", "locações", "LOCAÇÃO?"])
+    async def test_accents_and_the_plural_may_be_left_out(self, database: Database, typed: str) -> None:
+        id = await keep(database, "contrato de locação", turned(0))
+        await keep(database, "peixes", turned(0))
+
+        assert [
+            each.id for each in await database.all(texts.worded(HERE, await weighed(database, typed), limit=5))
+        ] == [id]
+
 
 class TestTold:
+    async def test_the_excerpt_is_the_two_sentences_that_fit_best(self, database: Database) -> None:
+        id = await keep(database, "um. O prazo é de dez dias. Nada. A multa corre depois do prazo. Fim", turned(0))
+
+        (told,) = await database.all(texts.told([id], words=await weighed(database, "multa e prazo")))
+
+        assert told.excerpt == "O prazo é de dez dias. … A multa corre depois do prazo."
+
     async def test_who_says_it_now(self, database: Database) -> None:
         said = await keep(database, "a", turned(0))
         silent = await keep(database, "b", turned(0), active=False)
 
-        (told,) = await database.all(texts.told([said, silent], query="texto"))
+        (told,) = await database.all(texts.told([said, silent], words=await weighed(database, "texto")))
 
         assert (told.id, told.excerpt, told.language) == (said, "O texto a", "pt")
         assert (told.source_types, told.source_ids) == (["page"], ["a"])

@@ -72,7 +72,7 @@ async def measured(app: Retoma, *, split: str) -> Figures:
     for question, answer in asked:
         (vector,) = (await embedder.embed([question], timeout=_TIMEOUT)).vectors
         near = await searches.one_by_one(app, vector, embedder, _TOP)
-        said = await app.fetch(search_queries.by_words(question, limit=_TOP))
+        said = await app.fetch(search_queries.by_words(await searches.weighed(app, question), limit=_TOP))
         both = await searches.search(app, question, limit=_TOP)
         for way, found in (("words", said), ("meaning", near), ("hybrid", both)):
             places = [each.document_id for each in found]

@@ -192,7 +192,7 @@ def search(text: str, limit: int, reference: str | None, *, as_json: bool) -> No
     if as_json:
         output.print_json(found)
     else:
-        output.table(found, _FOUND, nothing="Nothing was found.")
+        output.table(found, _FOUND, nothing="Nothing here answers that.")
 
 
 @documents.command("show")

@@ -11,7 +11,8 @@ from retoma.errors import ConfigurationError
 from retoma.pipelines.documents import search_queries
 from retoma.pipelines.documents.model import Found
 from retoma.pipelines.documents.search_queries import NOWHERE, Packed, Place, Scored
-from retoma.pipelines.vectors import INDEXED, Extension, blended, look_further, nearest, pgvector
+from retoma.pipelines.questions import Fit, Weighed, blended, is_answered, sought
+from retoma.pipelines.vectors import INDEXED, Extension, look_further, nearest, pgvector
 from retoma.providers import Embedder, ProviderError
 
 _LEAST = 30  # candidates of each kind, so that one found by both can rise
@@ -20,24 +21,35 @@ _SECONDS = 20.0
 
 
 async def search(app: Retoma, text: str, *, limit: int) -> list[Found]:
-    """The *limit* best pieces, by their words and by their meaning."""
+    """The *limit* best pieces, by their words and by their meaning; none when nothing here answers that."""
     text = " ".join(text.replace("\0", " ").split())
     if limit < 1:
         raise ConfigurationError(f"A search finds at least 1 piece, not {limit}.", next="Leave limit out for 10.")
     if not text:
         return []
     candidates = max(limit * 3, _LEAST)
-    by_words = _scores(await app.fetch(search_queries.by_words(text, limit=candidates)))
+    words = await weighed(app, text)
+    by_words = {
+        Place(each.document_id, each.place): Fit(each.share, each.rank)
+        for each in await app.fetch(search_queries.by_words(words, limit=candidates))
+    }
     by_meaning = _scores(await _by_meaning(app, text, candidates))
+    if not is_answered(by_words, by_meaning, app.provider(Embedder)):
+        return []
     best = blended(by_words, by_meaning)[:limit]
     told = {
-        Place(*each[:2]): each for each in await app.fetch(search_queries.shown(text, [place for place, _ in best]))
+        Place(*each[:2]): each for each in await app.fetch(search_queries.shown(words, [place for place, _ in best]))
     }
     return [
         Found(*told[place], score=score, how=_how(place, by_meaning, by_words))
         for place, score in best
         if place in told  # one may have been removed meanwhile
     ]
+
+
+async def weighed(app: Retoma, text: str) -> list[Weighed]:
+    """The words of a question, and what each is worth among the chunks."""
+    return await app.fetch(search_queries.weighed(await app.fetch(sought(text))))
 
 
 def _scores(found: Sequence[Scored]) -> dict[Place, float]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 from uuid import UUID
 
+from retoma.pipelines.questions import Weighed, columns
 from retoma.store.query import Query, load
 
 SQL = load("retoma.pipelines.documents.queries", "search_queries.sql")
@@ -24,6 +25,15 @@ class Scored(NamedTuple):
     document_id: UUID
     place: int
     score: float
+
+
+class Worded(NamedTuple):
+    """Where a chunk is, and how well its words fit."""
+
+    document_id: UUID
+    place: int
+    share: float
+    rank: float
 
 
 class Packed(NamedTuple):
@@ -73,13 +83,17 @@ def vectors(*, provider: str, model: str, dimensions: int, after: Place, limit: 
     return Query(SQL["vectors"], Packed, params)
 
 
-def by_words(text: str, *, limit: int) -> Query[Scored]:
-    return Query(SQL["by_words"], Scored, {"text": text, "limit": limit})
+def weighed(sought: Sequence[str]) -> Query[Weighed]:
+    return Query(SQL["weighed"], Weighed, {"sought": list(sought)})
 
 
-def shown(text: str, places: Sequence[Place]) -> Query[Shown]:
+def by_words(words: Sequence[Weighed], *, limit: int) -> Query[Worded]:
+    return Query(SQL["by_words"], Worded, {**columns(words), "limit": limit})
+
+
+def shown(words: Sequence[Weighed], places: Sequence[Place]) -> Query[Shown]:
     params = {
-        "text": text,
+        **columns(words),
         "documents": [each.document_id for each in places],
         "places": [each.place for each in places],
     }

@@ -177,7 +177,7 @@ def search(query: str, reference: str | None, *, as_json: bool, **wanted: Any) -
     if as_json:
         output.print_json(found)
     else:
-        output.table(found, _HIT, nothing="Nothing like it was found.")
+        output.table(found, _HIT, nothing="Nothing here answers that.")
 
 
 @embeddings.command(name="show")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from retoma.app.fetch import fetch
 from retoma.app.retoma import Retoma
 from retoma.errors import ConfigurationError
-from retoma.pipelines import vectors
+from retoma.pipelines import questions, vectors
 from retoma.pipelines.embeddings import texts
 from retoma.pipelines.embeddings.texts import Near, Space
 from retoma.providers import Embedder
@@ -42,7 +42,7 @@ class Hit:
 
 
 async def search(app: Retoma, embedder: Embedder, query: str, *, organisation: str, site: str, limit: int) -> list[Hit]:
-    """The *limit* texts that answer *query* best."""
+    """The *limit* texts that answer *query* best; none when nothing here answers that."""
     if not any(map(str.isalnum, query)) or len(query) > MOST_CHARACTERS or unstorable_mark(query):
         raise ConfigurationError(
             f"A search is 1 to {MOST_CHARACTERS:,} characters with a word among them, not {query[:80]!r}.",
@@ -52,24 +52,28 @@ async def search(app: Retoma, embedder: Embedder, query: str, *, organisation: s
     (wanted,) = await app.embed("search", embedder, [query], timeout=_SECONDS)
     most = max(_CANDIDATES, 2 * limit)
     near = await _near(app, space, wanted, most)
-    by_words = await app.fetch(texts.worded(space, query, limit=most))
+    words = await app.fetch(texts.weighed(await app.fetch(questions.sought(query))))
+    found = await app.fetch(texts.worded(space, words, limit=most))
+    by_words = {each.id: questions.Fit(each.share, each.rank) for each in found}
     similarity = {each.id: each.similarity for each in near}
-    ranked = vectors.blended({each.id: each.score for each in by_words}, similarity)[:limit]
-    told = {each.id: each for each in await app.fetch(texts.told([id for id, _ in ranked], query=query))}
+    if not questions.is_answered(by_words, similarity, embedder):
+        return []
+    ranked = questions.blended(by_words, similarity)[:limit]
+    told = {each.id: each for each in await app.fetch(texts.told([id for id, _ in ranked], words=words))}
     return [
         Hit(
             sources=[
                 Speaker(source_type=kind, source_id=id)
-                for kind, id in zip(found.source_types, found.source_ids, strict=True)
+                for kind, id in zip(said.source_types, said.source_ids, strict=True)
             ],
             score=score,
             similarity=similarity.get(id),
-            content_hash=found.content_hash,
-            language=found.language,
-            excerpt=found.excerpt,
+            content_hash=said.content_hash,
+            language=said.language,
+            excerpt=said.excerpt,
         )
         for id, score in ranked
-        if (found := told.get(id))
+        if (said := told.get(id))
     ]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from retoma.pipelines.questions import Weighed, columns
 from retoma.store.query import Query, load
 
 SQL = load("retoma.pipelines.embeddings.queries", "texts.sql")
@@ -38,7 +39,8 @@ class Worded(NamedTuple):
     """A text, and how well its words fit."""
 
     id: int
-    score: float
+    share: float
+    rank: float
 
 
 class Placed(NamedTuple):
@@ -119,12 +121,16 @@ def page(space: Space, *, dimensions: int, after: int, limit: int) -> Query[Plac
     return Query(SQL["page"], Placed, params)
 
 
-def worded(space: Space, query: str, *, limit: int) -> Query[Worded]:
-    return Query(SQL["worded"], Worded, {**space._asdict(), "query": query, "limit": limit})
+def weighed(sought: Sequence[str]) -> Query[Weighed]:
+    return Query(SQL["weighed"], Weighed, {"sought": list(sought)})
 
 
-def told(ids: Sequence[int], *, query: str) -> Query[Told]:
-    return Query(SQL["told"], Told, {"ids": list(ids), "query": query})
+def worded(space: Space, words: Sequence[Weighed], *, limit: int) -> Query[Worded]:
+    return Query(SQL["worded"], Worded, {**space._asdict(), **columns(words), "limit": limit})
+
+
+def told(ids: Sequence[int], *, words: Sequence[Weighed]) -> Query[Told]:
+    return Query(SQL["told"], Told, {**columns(words), "ids": list(ids)})
 
 
 def stored(organisation: str | None = None, site: str | None = None) -> Query[int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from lxml import etree  # type: ignore[import-untyped]  # it has no types
@@ -24,6 +25,7 @@ _DIVIDED = re.compile(
     r"(?<=[^\W\d_])([^\W\d_])[-\u00ad]\n[ \t]{0,20}([a-zß-öø-ÿ]{2,40}[^\s\w]{0,3})(?:[ \t]|$)\n?", re.MULTILINE
 )
 _MANY_LINES = re.compile(r"\n{3,}")
+_WORDS = re.compile(r"\w+")
 
 
 SOFT_HYPHEN = "\ufffe"
@@ -69,6 +71,12 @@ def clean(text: str) -> str:
 def undivided(text: str) -> str:
     """*text* without the hyphens that divide a word at the end of a line."""
     return _DIVIDED.sub(r"\1\2\n", text).rstrip("\n")
+
+
+def words_kept(text: str, told: str) -> float:
+    """The share of the words of *text* that *told* has, as often as it does."""
+    want, have = Counter(_WORDS.findall(text)), Counter(_WORDS.findall(told))
+    return (want & have).total() / max(1, want.total())
 
 
 def row_line(cells: Sequence[str]) -> str:

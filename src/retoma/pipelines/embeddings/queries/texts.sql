@@ -68,55 +68,112 @@ select embedding.id, embedding.vector
  order by embedding.id
  limit %(limit)s::integer;
 
--- name: worded
--- By their words, in Portuguese: texts with every word first; those with any of them only when that is not enough, for a
--- word that is everywhere would have all texts ranked. What somebody typed is never an error.
-with asked as (
-    select websearch_to_tsquery('portuguese', %(query)s::text) as every,
-           replace(plainto_tsquery('portuguese', %(query)s::text)::text, ' & ', ' | ')::tsquery as any
-),
-strict as materialized (
-    select embedding.id, 1 + ts_rank(embedding.words, asked.every, 1) as score
-      from asked
-      join retoma.embeddings as embedding on embedding.words @@ asked.every
--- include: shown
-     order by score desc, embedding.id
-     limit %(limit)s::integer
-),
-loose as (
-    select embedding.id, ts_rank(embedding.words, asked.any, 1) as score
-      from asked
-      join retoma.embeddings as embedding on embedding.words @@ asked.any
--- include: shown
-     where (select count(*) from strict) < %(limit)s::integer
-     order by score desc, embedding.id
-     limit %(limit)s::integer
+-- name: weighed
+-- What each word of a question is worth among all texts. Both counts are bounded, so that a word that is everywhere costs
+-- no more than a rare one; the planner knows about how many texts there are.
+with whole as (
+    select greatest((select count(*) from (select from retoma.embeddings limit 5000) as first_ones),
+                    (select reltuples from pg_class where oid = 'retoma.embeddings'::regclass))::float8 as texts
 )
-select found.id, max(found.score)::float8 as score
-  from (select * from strict union all select * from loose) as found
- group by found.id
- order by score desc, found.id
+select asked.sought, counted.texts, ln(1 + (whole.texts - counted.texts + 0.5) / (counted.texts + 0.5)) as weight
+  from unnest(%(sought)s::text[]) as asked (sought)
+ cross join whole
+ cross join lateral (
+       select count(*) as texts
+         from (select
+                 from retoma.embeddings as embedding
+                where embedding.words @@ asked.sought::tsquery
+                limit 5000) as bounded
+       ) as counted;
+
+-- name: worded
+-- The share of the question's weight that a text has, and a rank by how often its words stand there. Candidates are
+-- found by the rare words, and by all words together, for there may be no rare one. Only the best candidates are looked
+-- at themselves.
+with asked as (
+    select sought::tsquery as sought, texts, weight
+      from unnest(%(sought)s::text[], %(texts)s::integer[], %(weights)s::float8[]) as word (sought, texts, weight)
+),
+whole as (
+    select string_agg('(' || sought::text || ')', ' & ')::tsquery as every,
+           sum(weight) as weight
+      from asked
+),
+rare as (
+    select embedding.id
+      from asked
+      join retoma.embeddings as embedding on embedding.words @@ asked.sought
+-- include: shown
+     where asked.texts < 5000
+     group by embedding.id
+     order by sum(asked.weight) desc, embedding.id
+     limit 4 * %(limit)s::integer
+),
+complete as (
+    select embedding.id
+      from whole
+      join retoma.embeddings as embedding on embedding.words @@ whole.every
+-- include: shown
+     limit 4 * %(limit)s::integer
+)
+select embedding.id,
+       (select sum(asked.weight) from asked where embedding.words @@ asked.sought) / whole.weight as share,
+       (select sum(asked.weight * ts_rank(embedding.words, asked.sought, 1)) from asked) / whole.weight as rank
+  from (select * from rare union select * from complete) as candidate
+  join retoma.embeddings as embedding using (id)
+ cross join whole
+ order by rank desc, embedding.id
  limit %(limit)s::integer;
 
 -- name: told
--- What these texts say where it fits the question, and which sources say it now. One whose last source was switched off
+-- What these texts say where it fits the question, and which sources say it now: the two sentences with most of the
+-- question's weight, in their order; the first two when no word stands there. A text whose last source was switched off
 -- since it was found is not among them.
-select embedding.id, embedding.content_hash, embedding.language,
-       ts_headline('portuguese', left(embedding.content, 20000),
-                   replace(plainto_tsquery('portuguese', %(query)s::text)::text, ' & ', ' | ')::tsquery,
-                   'StartSel="", StopSel="", MaxWords=40, MinWords=20') as excerpt,
-       array_agg(source.source_type order by source.id) as source_types,
-       array_agg(source.source_id order by source.id) as source_ids
+with asked as (
+    select sought::tsquery as sought, weight
+      from unnest(%(sought)s::text[], %(weights)s::float8[]) as word (sought, weight)
+),
+whole as (
+    select string_agg(sought::text, ' | ')::tsquery as any
+      from asked
+)
+select embedding.id, embedding.content_hash, embedding.language, best.excerpt, saying.source_types, saying.source_ids
   from retoma.embeddings as embedding
-  join retoma.embedding_sources as source on source.organisation = embedding.organisation
-                                         and source.site = embedding.site
-                                         and source.content_hash = embedding.content_hash
-                                         and source.provider = embedding.provider
-                                         and source.model = embedding.model
-                                         and source.switched_off_at is null
-                                         and source.active
+ cross join lateral (
+       select coalesce(string_agg(chosen.shown, ' … ' order by chosen.number), '') as excerpt
+         from (select said.number,
+                      case when length(said.sentence) <= 400 or whole.any is null then left(said.sentence, 400)
+                           else ts_headline('portuguese', said.sentence, whole.any,
+                                            'StartSel="", StopSel="", MaxWords=45, MinWords=25') end as shown
+                 from whole
+                cross join regexp_split_to_table(left(embedding.content, 20000), '(?<=[.!?…;])\s+|\n\s*\n')
+                           with ordinality as said (sentence, number)
+                cross join lateral (
+                      select to_tsvector('portuguese', said.sentence)
+                             || to_tsvector('portuguese',
+                                            translate(said.sentence,
+                                                      'áàâãäéèêëíìîïóòôõöúùûüçñÁÀÂÃÄÉÈÊËÍÌÎÏÓÒÔÕÖÚÙÛÜÇÑ',
+                                                      'aaaaaeeeeiiiiooooouuuucnAAAAAEEEEIIIIOOOOOUUUUCN')) as words
+                      ) as read
+                where said.sentence ~ '\w'
+                order by (select sum(asked.weight) from asked where read.words @@ asked.sought) desc nulls last,
+                         said.number
+                limit 2) as chosen
+       ) as best
+ cross join lateral (
+       select array_agg(source.source_type order by source.id) as source_types,
+              array_agg(source.source_id order by source.id) as source_ids
+         from retoma.embedding_sources as source
+        where source.organisation = embedding.organisation
+          and source.site = embedding.site
+          and source.content_hash = embedding.content_hash
+          and source.provider = embedding.provider
+          and source.model = embedding.model
+          and source.switched_off_at is null
+          and source.active
+       ) as saying
  where embedding.id = any (%(ids)s::bigint[])
- group by embedding.id;
+   and saying.source_ids is not null;
 
 -- name: stored
 -- How many vectors there are.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -16,7 +18,11 @@ _MIXED = 6
 _BLANK = 0.8
 """The width of that blank, in heights of the line."""
 
-_KEPT = 0.995
+_TOUCHING = 0.15
+"""Boxes that are nearer to each other than this, in heights of the line, belong to one word: an index, bold letters."""
+
+_KEPT = 0.99
+_BLANKS = re.compile(r"\s+")
 
 
 def text_by_columns(text_page: Any, text: str) -> str | None:
@@ -28,23 +34,27 @@ def text_by_columns(text_page: Any, text: str) -> str | None:
     if sum(_beside(one, other) for one, other in pairwise(frames)) < _MIXED:
         return None
     boxes = [
-        Box(left, -top, right, -bottom, " ".join(text_page.get_text_bounded(left, bottom, right, top).split()))
+        Box(left, -top, right, -bottom, _BLANKS.sub(" ", text_page.get_text_bounded(left, bottom, right, top)))
         for left, bottom, right, top in frames
     ]
     rows = order.rows_in_order(boxes)
-    if len(rows) == len(order.rows([box for box in boxes if box.text])):
+    if len(rows) == len(order.rows([box for box in boxes if box.text.strip()])):
         return None  # no row was parted: there are no columns
-    told = markup.undivided(
-        "\n".join(" ".join(box.text for box in row) for row in rows).replace(markup.SOFT_HYPHEN, "-")
-    )
-    return told if _letters(told) >= _KEPT * _letters(text) else None
+    told = markup.undivided("\n".join(map(_line, rows)).replace(markup.SOFT_HYPHEN, "-"))
+    return told if markup.words_kept(text.replace(markup.SOFT_HYPHEN, ""), told) >= _KEPT else None
+
+
+def _line(row: Sequence[Box]) -> str:
+    """The text of *row*: a blank stands where the file has one, or leaves room for one."""
+    told = ""
+    for before, box in pairwise([None, *row]):
+        if before is not None and box.left - before.right > (box.bottom - box.top) * _TOUCHING:
+            told += " "
+        told += box.text
+    return " ".join(told.split())
 
 
 def _beside(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
     """Whether *other* goes on in the line of *one*, to the right of a blank."""
     height = one[3] - one[1]
     return abs(one[1] + one[3] - other[1] - other[3]) < height and other[0] - one[2] > height * _BLANK
-
-
-def _letters(text: str) -> int:
-    return sum(map(str.isalnum, text))

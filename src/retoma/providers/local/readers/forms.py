@@ -62,7 +62,8 @@ def with_written(reading: Extraction, fields: Sequence[Field], notes: Mapping[in
 
 
 def _with_lines(page: Page, fields: Sequence[Field], notes: Sequence[str]) -> Page:
-    lines = [*(f"{field.name}: {field.value}" for field in fields), *(note for note in notes if note not in page.text)]
+    shown = " ".join(page.text.split())
+    lines = [*(f"{field.name}: {field.value}" for field in fields), *(note for note in notes if note not in shown)]
     if not lines:
         return page
     # A page that shows only its form has been read completely by this; a note stands beside what it is about.

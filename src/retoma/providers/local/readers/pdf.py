@@ -9,8 +9,10 @@ from __future__ import annotations
 import io
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,11 +27,17 @@ from retoma.providers.local.outlines import Heading, chapters
 from retoma.providers.local.readers import ruled, typography
 from retoma.providers.local.readers.columns import text_by_columns
 from retoma.providers.local.readers.forms import fields_of, notes_of, with_written
+from retoma.providers.local.readers.gaps import with_blanks
 from retoma.providers.local.readers.nonsense import is_nonsense
+from retoma.providers.local.readers.shown import page_as_shown
 from retoma.providers.local.trail import Trail
 
 _OUTLINE_DEPTH = 4
 _OBJECT_DEPTH = 3
+_GLANCE = 600
+"""Pixels of a page's longer side, enough to see whether there is anything on it."""
+
+_SEEN = 32
 _STROKES = 20
 """A frame and a rule have fewer; a drawn word has more."""
 
@@ -125,7 +133,9 @@ def _parse(page: pikepdf.Page) -> None:
 
 def _read(file: Path, source: Path | bytes, trail: Trail, reader: str) -> Extraction:
     trail.at(reader)
-    with opened(file, source) as pdf:
+    with ExitStack() as stack:
+        pdf = stack.enter_context(opened(file, source))
+        copy = cache(lambda: stack.enter_context(opened(file, source)))
         markup.check_pages(file.name, len(pdf))
         outline = _outline(pdf)
         pages: list[Page] = []
@@ -133,10 +143,12 @@ def _read(file: Path, source: Path | bytes, trail: Trail, reader: str) -> Extrac
         tables: list[Table] = []
         for number in range(1, len(pdf) + 1):
             trail.at(reader, number)
-            sheet = _page(file, pdf, number, letters=not outline)
+            sheet = _page(file, pdf, copy, number, letters=not outline)
             pages.append(sheet.page)
             lines += sheet.lines
             tables += sheet.tables
+        if not any(page.text.strip() or page.source == "scan" for page in pages):
+            pages = [_looked_at(pdf, page, trail) for page in pages]
         markup.check_size(file.name, pages, tables)
         headings = typography.headings_of(lines)
         return Extraction(pages=tuple(pages), tables=tuple(tables), outline=outline, headings=headings, reader=reader)
@@ -176,25 +188,33 @@ class _Sheet(NamedTuple):
     tables: list[Table]
 
 
-def _page(file: Path, pdf: pypdfium2.PdfDocument, number: int, *, letters: bool) -> _Sheet:
+def _page(
+    file: Path,
+    pdf: pypdfium2.PdfDocument,
+    copy: Callable[[], pypdfium2.PdfDocument],
+    number: int,
+    *,
+    letters: bool,
+) -> _Sheet:
     """The page; how its lines are set only when *letters* are asked for."""
     lines: list[typography.SetLine] = []
     try:
-        page = pdf[number - 1]
+        page = page_as_shown(pdf, copy, number)
         try:
             text_page = page.get_textpage()
             found = text_page.get_text_range()
-            text = "" if is_nonsense(found) else found
+            broken = is_nonsense(found)
+            text = "" if broken else found
             tables = ruled.tables_of(page, text_page) if text else []
             if tables:
                 text, tables = ruled.text_with(text_page, tables)
             else:
-                text = text_by_columns(text_page, text) or text
+                text = text_by_columns(text_page, text) or with_blanks(text_page, text)
             text = text.replace(markup.SOFT_HYPHEN, "")
             if text and letters:
                 lines = typography.lines_of(text_page, found, number)
             text_page.close()
-            scan = not text.strip() and _shows(page)
+            scan = broken or (not text.strip() and _shows(page))
         finally:
             page.close()
     except pypdfium2.PdfiumError as error:
@@ -211,6 +231,17 @@ def _shows(page: pypdfium2.PdfPage) -> bool:
         if each.type == raw.FPDF_PAGEOBJ_IMAGE or strokes >= _STROKES:
             return True
     return False
+
+
+def _looked_at(pdf: pypdfium2.PdfDocument, page: Page, trail: Trail) -> Page:
+    """*page* of a document without any text, to be read from its picture unless it is blank to the eye, too."""
+    trail.at("pypdfium2", page.number)
+    sheet = pdf[page.number - 1]
+    try:
+        pixels = sheet.render(scale=_GLANCE / max(1.0, *sheet.get_size()), grayscale=True).to_numpy()
+    finally:
+        sheet.close()
+    return page if int(pixels.max()) - int(pixels.min()) < _SEEN else replace(page, source="scan")
 
 
 def _outline(pdf: pypdfium2.PdfDocument) -> tuple[tuple[str, int], ...]:

@@ -47,6 +47,9 @@ class _Group:
     """What holds until the group closes."""
 
     silent: bool = False
+    note: bool = False
+    """Whether it is a footnote: those stand apart, below the text."""
+    in_table: bool = False
     fallback: int = 1
     """How many characters after a Unicode one repeat it for older programs."""
 
@@ -59,22 +62,28 @@ class _Reading:
     group: _Group = field(default_factory=_Group)
     outer: list[_Group] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
     length: int = 0
     bytes_: bytearray = field(default_factory=bytearray)
     """Characters of the code page that are not decoded yet: one may be two bytes long."""
     repeated: int = 0
     """How many characters are still to be left out, because a Unicode one said the same."""
 
+    @property
+    def told(self) -> list[str]:
+        """Where the text of this group goes."""
+        return self.notes if self.group.note else self.said
+
     def say(self, text: str) -> None:
         self.flush()
         if not self.group.silent:
-            self.said.append(text)
+            self.told.append(text)
             self.length += len(text)
 
     def flush(self) -> None:
         if self.bytes_:
             text, self.bytes_ = self.bytes_.decode(self.encoding, "replace"), bytearray()
-            self.said.append(text)
+            self.told.append(text)
             self.length += len(text)
 
     def hear(self, content: bytes) -> None:
@@ -128,7 +137,7 @@ def text_of(content: bytes, name: str) -> str:
         if reading.length > limits.TEXT:
             raise TextTooLong(f"{name} has more than {limits.TEXT:,} characters.", next="Split the document.")
     reading.flush()
-    return "".join(reading.said)
+    return "".join([*reading.said, *reading.notes])
 
 
 def _word(reading: _Reading, word: str, number: int, has_number: bool) -> int:
@@ -144,11 +153,28 @@ def _word(reading: _Reading, word: str, number: int, has_number: bool) -> int:
     elif word in _NOT_TEXT:
         reading.flush()
         reading.group = replace(reading.group, silent=True)
+    elif word == "footnote":
+        reading.flush()
+        # Some programs announce it as a destination that others do not know. It is silent only inside of such a one.
+        silent = bool(reading.outer) and reading.outer[-1].silent
+        reading.group = replace(reading.group, note=True, silent=silent)
+        reading.say("\n")
+    elif word in ("pard", "intbl"):
+        reading.group = replace(reading.group, in_table=word == "intbl")
     elif spoken := _SPOKEN.get(word):
-        if spoken == "\n" and reading.said[-1:] == [_BETWEEN_CELLS]:  # the last cell of a row ends like every other
-            reading.said.pop()
-        reading.say(spoken)
+        _speak(reading, word, spoken)
     return 0
+
+
+def _speak(reading: _Reading, word: str, spoken: str) -> None:
+    if word == "par" and reading.group.in_table:  # a row is one line
+        spoken = " "
+    reading.flush()
+    # A paragraph may end where its cell ends, and the last cell of a row ends like every other.
+    needless = {_BETWEEN_CELLS: " ", "\n": _BETWEEN_CELLS}.get(spoken)
+    if needless is not None and reading.told[-1:] == [needless]:
+        reading.told.pop()
+    reading.say(spoken)
 
 
 def _sign(reading: _Reading, sign: str) -> None:
@@ -164,7 +190,7 @@ def _unicode(reading: _Reading, number: int) -> None:
     if 0 <= code <= _LAST_BMP:
         # Half of a pair is said as it is; both halves together are one character.
         reading.say(chr(code))
-        _join_pair(reading.said)
+        _join_pair(reading.told)
     reading.repeated = reading.group.fallback
 
 

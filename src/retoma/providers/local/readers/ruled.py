@@ -1,7 +1,7 @@
 """Ruled tables of a PDF page: the lines that are drawn say where the cells are, and the cells hold the text.
 
 A table is a set of horizontal and vertical lines that touch each other. Where the line between two cells is missing
-they are one cell. Text that the cells would not hold whole is left as pdfium reads it.
+they are one cell. Text that the cells would not hold whole, or whose words they would cut, is left as pdfium reads it.
 """
 
 from __future__ import annotations
@@ -23,6 +23,9 @@ _MOST_CELLS = 4_000
 _FEWEST_CELLS = 4
 _FILLED = 0.3
 _HELD = 0.98
+_WHOLE = 0.9
+"""The share of the words in a frame that its cells hold whole. Underlines and highlights cut them, and are no table."""
+
 _DEPTH = 3
 _GENERATED = 1
 
@@ -74,9 +77,10 @@ def text_with(text_page: Any, tables: Sequence[Ruled]) -> tuple[str, list[Ruled]
     letters = list(_letters(text_page))
     kept = []
     for table in tables:
-        inside = sum(sign.isalnum() for sign, x, y in letters if table.frame.holds(x, y))
-        held = sum(sign.isalnum() for row in table.rows for cell in row for sign in cell)
-        if inside * _HELD <= held:
+        inside = "".join(sign for sign, x, y in letters if table.frame.holds(x, y)).replace(markup.SOFT_HYPHEN, "")
+        held = "\n".join(cell for row in table.rows for cell in row)
+        letters_held = sum(map(str.isalnum, held)) >= _HELD * sum(map(str.isalnum, inside))
+        if letters_held and markup.words_kept(inside, held) >= _WHOLE:
             kept.append(table)
     written: list[str] = []
     told: set[int] = set()
