@@ -82,6 +82,7 @@ WEB_ONLY = {
     "classification.prompts.hold",
     "classification.results.begin", "documents.documents.queue", "documents.documents.receive",
     "documents.documents.remove", "usage.spend", "usage.spent", "usage.submitted", "usage.waiting",
+    "quotes.bank.decide_update", "quotes.bank.set_mode",
     "quotes.batches.create", "quotes.batches.put_items", "quotes.indices.put", "quotes.projects.configure",
     "quotes.projects.create",
     "quotes.projects.hold", "quotes.requests.create", "quotes.reviews.close", "quotes.reviews.put",

@@ -33,6 +33,7 @@ _RANGES = {
     "most_products": (1, 500),
     "vehicle_validity_months": (0, 60),
     "max_mismatch_percent": (0, 100),
+    "bank_tolerance_percent": (0, 1000),
 }
 
 
