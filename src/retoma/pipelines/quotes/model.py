@@ -92,14 +92,16 @@ class Wanted:
     unit: str | None
     quantity: Decimal | None
     terms: dict[str, Any]
+    input_more: list[dict[str, str]] | None = None
 
     def __post_init__(self) -> None:
         parse(self, "terms")
+        parse(self, "input_more")
 
     @property
-    def image(self) -> KeptImage | None:
-        """The photograph of the item."""
-        return _image(self.input_blob, self.input_sha256, self.input_kind)
+    def images(self) -> list[KeptImage]:
+        """The photographs of the item, in order."""
+        return _images(self.input_blob, self.input_sha256, self.input_kind, self.input_more)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +118,7 @@ class Quote:
     input_blob: str | None
     input_sha256: str | None
     input_kind: str | None
+    input_more: list[dict[str, str]] | None
     codigo_item: str | None
     local: str | None
     pesquisador: str | None
@@ -155,13 +158,19 @@ class Quote:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "status", QuoteStatus(self.status))
-        for name in ("claude_payload_json", "google_shopping_response_json", "step_details", "resume_data"):
+        for name in (
+            "claude_payload_json",
+            "google_shopping_response_json",
+            "step_details",
+            "resume_data",
+            "input_more",
+        ):
             parse(self, name)
 
     @property
-    def image(self) -> KeptImage | None:
-        """The photograph of the item."""
-        return _image(self.input_blob, self.input_sha256, self.input_kind)
+    def images(self) -> list[KeptImage]:
+        """The photographs of the item, in order."""
+        return _images(self.input_blob, self.input_sha256, self.input_kind, self.input_more)
 
     @property
     def condition(self) -> Condition | None:
@@ -395,10 +404,13 @@ class Figures:
     spread: Decimal | None = None
 
 
-def _image(blob: str | None, sha256: str | None, kind: str | None) -> KeptImage | None:
+def _images(
+    blob: str | None, sha256: str | None, kind: str | None, more: list[dict[str, str]] | None
+) -> list[KeptImage]:
     if blob is None or sha256 is None or kind is None:
-        return None
-    return KeptImage(blob=blob, sha256=sha256, kind=kind)
+        return []
+    others = [KeptImage(blob=each["blob"], sha256=each["sha256"], kind=each["kind"]) for each in more or ()]
+    return [KeptImage(blob=blob, sha256=sha256, kind=kind), *others]
 
 
 def parse(value: Any, name: str) -> None:

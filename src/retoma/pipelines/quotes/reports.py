@@ -265,7 +265,8 @@ def _research(
         query=quote.search_query_final,
         configuration=version,
         asset=_asset(quote, told, version),
-        picture=_picture(quote),
+        picture=next(iter(shown := _pictures(quote)), None),
+        more_pictures=tuple(shown[1:]),
         legal_basis=told.legal_basis,
         justification=told.justification,
         approved_by=told.approved_by,
@@ -288,12 +289,13 @@ def _asset(quote: Quote, told: ReportTerms, version: str) -> Asset | None:
     )
 
 
-def _picture(quote: Quote) -> Evidence | None:
-    if (image := quote.image) is None:
-        return None
-    return Evidence(
-        url=f"item:{quote.id}", sha256=image.sha256, blob=image.blob, captured_at=quote.created_at, kind=image.kind
-    )
+def _pictures(quote: Quote) -> list[Evidence]:
+    return [
+        Evidence(
+            url=f"item:{quote.id}", sha256=image.sha256, blob=image.blob, captured_at=quote.created_at, kind=image.kind
+        )
+        for image in quote.images
+    ]
 
 
 def _source(each: Source) -> report.Source:

@@ -46,6 +46,12 @@ class TextListOrder(ListOrder):
     ]
 
 
+class ImageGroups(asked.Wanted):
+    """Which photographs show one item."""
+
+    group: Literal["name"] | None = None
+
+
 class FileListOrder(ListOrder):
     """What stands beside the file of a list: which of its columns is what, where their names do not say."""
 

@@ -78,12 +78,15 @@ async def create_batch_from_file(library: Library, visit: Here, request: Request
 
 @router.post("/images", status_code=202, response_model=shapes.BatchMade, responses=MADE, openapi_extra=shapes.IMAGES)
 @needs("submit", limited=True, streamed=True, refuses=(*LIMITED, *READS, *UNKEPT))
-async def create_batch_from_images(library: Library, visit: Here, request: Request) -> Response:
+async def create_batch_from_images(
+    wanted: Annotated[shapes.ImageGroups, Query()], library: Library, visit: Here, request: Request
+) -> Response:
     """Ask for the price of each item that a photograph shows, and come back at once. Its code is the name of the file;
-    an image that is not taken is told, and the others go on. A model that sees images is needed.
+    with ``group=name``, up to five files called alike but for a number (4711_1.jpg, 4711_2.jpg) show one item. An image
+    that is not taken is told, and the others go on. A model that sees images is needed.
     """
-    came, listed = await kept_images(library, request)
-    async with released(library, [each.kept for each in listed.items], visit):
+    came, listed = await kept_images(library, request, grouped=wanted.group == "name")
+    async with released(library, [image for each in listed.items for image in each.kept], visit):
         order = came.into(shapes.ListOrder)
         return await _begun(library, visit, request, came, order, listed)
 
