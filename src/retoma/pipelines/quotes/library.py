@@ -13,7 +13,7 @@ from typing import Any
 from retoma.errors import BatchConflict, ConfigurationError, Conflict, NotFound
 from retoma.model.call import Call
 from retoma.model.ids import BatchId, JobId
-from retoma.pipelines.quotes import bank, bank_updates, requests, reviews, sources, upkeep
+from retoma.pipelines.quotes import bank, bank_updates, report_rows, requests, reviews, sources, upkeep
 from retoma.pipelines.quotes.bank_values import BankVehicle
 from retoma.pipelines.quotes.catalogue import Catalogue
 from retoma.pipelines.quotes.choosing import price_refusal
@@ -178,6 +178,7 @@ class Quotes(Catalogue):
             await self._rows(requests.settle(), connection)
             again = await self._rows(requests.recover(batch_id=id), connection)
             if reset_errors:
+                await self._open_report(id, connection)
                 reset = await self._rows(requests.reset(id), connection)
         if reset:
             did = await self.app.batches.retry_failed(id, by=by, conn=conn)
@@ -193,6 +194,13 @@ class Quotes(Catalogue):
         return ResumedBatch(
             batch_id=id, pending_quotes=pending, reset_error_quotes=len(reset), changed=changed or bool(again)
         )
+
+    async def _open_report(self, batch_id: int, connection: Any) -> None:
+        """Refused where the report of a batch is closed, or on its way there: what it tells does not change."""
+        if await self._rows(reviews.closed(batch_id=batch_id), connection) or await self._rows(
+            report_rows.closing(batch_id), connection
+        ):
+            raise Conflict("The report is closed already.", next="Ask for a new quote of the item.")
 
     async def batch_status(self, id: BatchId, *, conn: object = None) -> BatchStanding:
         """How a batch stands, every figure of one moment."""
@@ -372,6 +380,8 @@ class Quotes(Catalogue):
             batch is not None and await self._rows(reviews.closed(batch_id=batch), connection)
         ):
             raise Conflict(f"The report of quote {id} is closed.", next="Ask for a new quote of the item.")
+        if batch is not None and await self._rows(report_rows.closing(batch), connection):
+            raise Conflict(f"The report of quote {id} is being closed.", next="Wait until it is, or cancel its job.")
         return rows[0]
 
     # — closed reports —
@@ -400,6 +410,10 @@ class Quotes(Catalogue):
             if not rows:
                 raise Conflict("The report is closed already.", next="Look at the one that is there.")
             return (await self._rows(reviews.closed(id=rows[0]), connection))[0]
+
+    async def closed_reports(self, batch_id: int) -> list[ClosedReport]:
+        """The closed report of a batch, if it has one."""
+        return await self._rows(reviews.closed(batch_id=batch_id))
 
     async def closed_report(
         self, *, id: int | None = None, quote_id: int | None = None, batch_id: int | None = None

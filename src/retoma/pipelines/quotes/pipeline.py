@@ -22,6 +22,7 @@ from retoma.pipelines.quotes.figures import figures_of
 from retoma.pipelines.quotes.model import Terms
 from retoma.pipelines.quotes.ports import Analysis, Market, Offer, SourceKind
 from retoma.pipelines.quotes.progress import Working, as_json
+from retoma.pipelines.quotes.report_pipeline import make_quote_report
 from retoma.pipelines.quotes.sources import Tested
 from retoma.pipelines.quotes.stages import QUEUE, STEPS, ProcessingCheckpoint, QuoteStatus
 from retoma.providers import BlobStore, Chat, Offers
@@ -163,6 +164,7 @@ async def _finish(quote: Working, chosen: list[Tested], *, enough: bool, why: st
 PIPELINES: tuple[Pipeline[Any, Any], ...] = (
     process_quote_request,
     update_bank_vehicle,
+    make_quote_report,
     upkeep.recover_stuck_quotes,
     upkeep.cleanup_old_processing,
 )

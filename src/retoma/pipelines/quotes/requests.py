@@ -233,6 +233,10 @@ def decide(id: int, status: str, *, step: str, figures: Figures, error: str | No
     return Query(SQL["decide"], int, params)
 
 
+def hold_many(ids: Sequence[int]) -> Query[int]:
+    return Query(SQL["hold_many"], int, {"ids": array(list(ids))})
+
+
 def hold(id: int) -> Query[str]:
     return Query(SQL["hold"], str, {"id": id})
 

@@ -247,6 +247,13 @@ update quotes.quote_requests as quote
  where quote.id = %(id)s::bigint and quote.status in ('AWAITING_REVIEW', 'DONE')
 returning quote.id;
 
+-- name: hold_many
+select quote.id
+  from quotes.quote_requests as quote
+ where quote.id = any (%(ids)s::bigint[])
+ order by quote.id
+   for no key update;
+
 -- name: hold
 select quote.status
   from quotes.quote_requests as quote
