@@ -92,7 +92,7 @@ def test_photographs_whose_quotes_were_never_made_are_swept_and_the_same_command
     photographs = tmp_path / "fotos"
     photographs.mkdir()
     (photographs / "4711.png").write_bytes(png())
-    run = ("quotes", "run", str(photographs), "--detach", "--app", PROGRAM)
+    run = ("quotes", "run", str(photographs), "--detach")
 
     killed(command, database_url, "quotes.quote_requests", *run, **environment)
     loose = psql.execute("select blob from retoma.loose_blobs").fetchall()

@@ -197,9 +197,8 @@ class Quotes(Catalogue):
 
     async def _open_report(self, batch_id: int, connection: Any) -> None:
         """Refused where the report of a batch is closed, or on its way there: what it tells does not change."""
-        if await self._rows(reviews.closed(batch_id=batch_id), connection) or await self._rows(
-            report_rows.closing(batch_id), connection
-        ):
+        closed = bool(await self._rows(reviews.closed(batch_id=batch_id), connection))
+        if closed or await self._rows(report_rows.closing(batch_id), connection):
             raise Conflict("The report is closed already.", next="Ask for a new quote of the item.")
 
     async def batch_status(self, id: BatchId, *, conn: object = None) -> BatchStanding:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
-from contextlib import nullcontext
+from contextlib import AbstractAsyncContextManager, nullcontext
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Any, Literal
 
 import orjson
 
@@ -43,6 +43,9 @@ class Reports:
     def __init__(self, app: Retoma) -> None:
         self.app = app
         self.library = Quotes(app)
+
+    def _within(self, conn: object) -> AbstractAsyncContextManager[Any]:
+        return self.app.transaction() if conn is None else nullcontext(conn)
 
     # — looking —
 
@@ -127,7 +130,7 @@ class Reports:
         that one is given back; with *closing*, it is final when it is ready, and nobody decides about its quotes
         meanwhile.
         """
-        async with nullcontext(conn) if conn is not None else self.app.transaction() as connection:
+        async with self._within(conn) as connection:
             await self.library.batch(batch_id, conn=connection)
             if closing and await self.app.fetch(reviews.closed(batch_id=batch_id), conn=connection):
                 raise Conflict("The report is closed already.", next="Look at the one that is there.")
@@ -180,7 +183,7 @@ class Reports:
     # — from rows to a document —
 
     async def _document(self, quote_id: int | None, batch_id: int | None, *, conn: object, draft: bool) -> Document:
-        async with nullcontext(conn) if conn is not None else self.app.transaction() as connection:
+        async with self._within(conn) as connection:
             if quote_id is not None:
                 found = [await self.library.quote(quote_id, conn=connection)]
             else:
