@@ -81,3 +81,16 @@ def test_a_report_is_closed_from_the_page_once_the_question_was_answered(house: 
     assert "Relatório fechado por" in page(house)
     assert house.client.get(f"{BATCH}/1/download/pdf").content.startswith(b"%PDF")
     assert code(house.client.post(f"{BATCH}/1/generate-results", json={"close": True})) == (409, "conflict")
+
+
+def test_the_report_of_a_quote_is_closed_from_its_page_and_never_twice(house: House) -> None:
+    asked = house.client.post("/cotacoes/itens/1/fechar", headers=HTML)
+    closed = house.client.post("/cotacoes/itens/1/fechar?sim=1", headers=HTML, follow_redirects=False)
+    shown = house.client.get("/cotacoes/itens/1", headers=HTML).text
+    again = house.client.post("/cotacoes/itens/1/fechar?sim=1", headers=HTML, follow_redirects=False)
+
+    assert "ninguém mais decide" in asked.text
+    assert closed.status_code == 303
+    assert "Relatório fechado por" in shown
+    assert 'id="close-report"' not in shown
+    assert again.status_code == 409

@@ -79,13 +79,15 @@ class Reports:
 
     # — closing —
 
-    async def close(self, *, quote_id: int | None = None, batch_id: int | None = None, by: str) -> ClosedReport:
+    async def close(
+        self, *, quote_id: int | None = None, batch_id: int | None = None, by: str, conn: object = None
+    ) -> ClosedReport:
         """Close the report of a quote that is done, or of a batch whose every quote has ended: it stays as it is."""
         if quote_id is not None:
-            await self.library.quote(quote_id)
+            await self.library.quote(quote_id, conn=conn)
         if batch_id is not None:
-            await self.library.batch(batch_id)
-        async with self.app.transaction() as connection:
+            await self.library.batch(batch_id, conn=conn)
+        async with self._within(conn) as connection:
             told = await self._document(quote_id, batch_id, conn=connection, draft=False)
             sha256 = fingerprint(told)
             names = {kind: f"{researches.FOLDER}/{sha256[:2]}/{sha256}.{kind}" for kind in ("pdf", "xlsx")}
