@@ -213,3 +213,28 @@ def test_the_ready_app_prices_a_list_without_a_key_and_its_report_is_verified_to
     assert closed.returncode == 0, closed.stderr
     assert holds.returncode == 0, holds.stdout + holds.stderr
     assert (breaks.returncode, "reports[1].result" in breaks.stdout) == (8, True), breaks.stdout
+
+
+def test_the_price_bank_is_listed_priced_by_hand_and_decided(
+    command: Command, environment: dict[str, str], psql: psycopg.Connection
+) -> None:
+    finish(command, "db", "upgrade", **environment)
+    psql.execute(
+        "insert into quotes.price_bank (codigo_fipe, ano, marca, modelo, vehicle_type, words, price) "
+        "values ('001004-9', 2012, 'Fiat', 'Uno', 'cars', '{fiat,uno}', 20000)"
+    )
+
+    bank = ("quotes", "bank")
+    listed = finish(command, *bank, "list", "--app", PROGRAM, **environment)
+    mode = finish(command, *bank, "mode", "1", "ipca", "--app", PROGRAM, **environment)
+    priced = finish(command, *bank, "price", "1", "21.345,50", "--reason", "Laudo 12", "--app", PROGRAM, **environment)
+    begun = finish(command, *bank, "update", "1", "--app", PROGRAM, **environment)
+    history = finish(command, *bank, "history", "1", "--app", PROGRAM, **environment)
+    late = finish(command, *bank, "decide", "1", "refuse", "--reason", "Tarde", "--app", PROGRAM, **environment)
+
+    assert "Fiat Uno" in listed.stdout, listed.stderr
+    assert (mode.stdout.strip(), priced.stdout.strip()) == ("1 IPCA", "1 21345.50"), mode.stderr + priced.stderr
+    assert "1 vehicles" in begun.stderr
+    assert "Laudo 12" in history.stdout
+    assert late.returncode != 0
+    assert "was decided already" in late.stderr

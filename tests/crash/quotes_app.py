@@ -22,8 +22,9 @@ from retoma.providers.folder import FolderBlobs
 BILL = Bill(Path(FILE).parent / "bill.log", Path(FILE).parent / "halt")
 
 providers: dict[type, object] = {Market: a_market(BILL, official=["99.00"])}
-if url := os.environ.get("VISION_URL"):  # a model that sees, and the store of what it is shown
+if url := os.environ.get("VISION_URL"):  # a model that sees
     providers[Chat] = AnthropicChat(key="secret", model="m", base_url=url)
-    providers[BlobStore] = FolderBlobs(Path(os.environ["VISION_BLOBS"]))
+if folder := os.environ.get("VISION_BLOBS"):  # the store of what it is shown, and of what is written
+    providers[BlobStore] = FolderBlobs(Path(folder))
 
 app = Retoma(extensions=[QUOTES], providers=providers)

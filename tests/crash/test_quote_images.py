@@ -88,3 +88,20 @@ async def test_killed_before_the_model_answered_what_it_saw_is_the_ledger_and_wh
 
     assert (answered, doubtful) == (1, 1)
     assert shown(vision) == [png()] * (answered + doubtful)
+
+
+async def test_five_photographs_of_an_item_reach_the_model_once_each_also_when_its_worker_is_killed(
+    fleet: Fleet, oracle: Oracle, library: Quotes, gate: Gate, vision: Served
+) -> None:
+    five = [png(shade=100 + each) for each in range(5)]
+    worker = start(fleet, "ana")
+    gate.close("AI_ANALYSIS_DONE")
+    id = await library.create(image=[await library.keep_image(each) for each in five])
+    await until(gate.waiting, what="a worker is about to save what the model saw")
+    worker.send(signal.SIGKILL, executors=True, supervisor=False)
+    gate.open()
+    quote = await done(library, oracle, id)
+
+    assert shown(vision) == five
+    assert oracle.rows(ASKED, quote.job_id) == [(1, 0)]
+    assert len(quote.images) == 5

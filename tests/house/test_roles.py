@@ -53,6 +53,7 @@ WORKER_ONLY = {
     "classification.results.copy_known", "classification.results.save", "documents.contents.clear",
     "documents.contents.put_chunks", "documents.contents.put_fields", "documents.contents.put_tables",
     "documents.documents.finish", "embeddings.texts.store", "books.sessions.planned",
+    "quotes.report_jobs.advance", "quotes.report_jobs.begin", "quotes.report_jobs.finish",
     "quotes.bank.put", "quotes.requests.advance", "quotes.requests.begin", "quotes.requests.finish",
 }  # fmt: skip
 WEB_ONLY = {
@@ -82,9 +83,10 @@ WEB_ONLY = {
     "classification.prompts.hold",
     "classification.results.begin", "documents.documents.queue", "documents.documents.receive",
     "documents.documents.remove", "usage.spend", "usage.spent", "usage.submitted", "usage.waiting",
+    "quotes.bank.decide_update", "quotes.bank.set_mode", "quotes.report_jobs.put",
     "quotes.batches.create", "quotes.batches.put_items", "quotes.indices.put", "quotes.projects.configure",
     "quotes.projects.create",
-    "quotes.projects.hold", "quotes.requests.create", "quotes.reviews.close", "quotes.reviews.put",
+    "quotes.projects.hold", "quotes.requests.create", "quotes.reviews.put",
     "quotes.sources.drop", "quotes.sources.take",
     "books.chapters.clear", "books.feedback.add", "books.feedback.answer", "books.sessions.approve",
     "books.desk.withdraw",

@@ -122,7 +122,7 @@ def test_an_item_is_asked_for_with_its_photograph_which_its_page_shows_byte_for_
     image = house.client.get(f"/cotacoes/itens/{id}/imagem", headers=HTML)
     refused = get(house, f"/itens/{alone.headers['location'].rpartition('/')[2]}")
 
-    assert f'href="/cotacoes/itens/{id}/imagem"' in page
+    assert f'href="/cotacoes/itens/{id}/imagem?numero=1"' in page
     assert hashlib.sha256(png()).hexdigest() in page
     assert (image.content, image.headers["content-type"]) == (png(), "image/png")
     assert "sandbox" in image.headers["content-security-policy"]

@@ -656,3 +656,25 @@ def test_a_list_says_which_columns_hold_the_condition(office: Office) -> None:
     (quote,) = office.get(f"{BATCH}/{sent.json()['id']}/quotes")["quotes"]
 
     assert (quote["conservation"], quote["years_used"], quote["years_left"]) == ("BOM", 1, 9)
+
+
+def test_an_item_has_up_to_five_photographs_and_a_sixth_is_refused_with_nothing_kept(
+    office: Office, psql: psycopg.Connection
+) -> None:
+    files = [("images", (f"{each}.png", png(shade=100 + each))) for each in range(6)]
+    made = office.client.post(QUOTE, files=files[:5])
+    refused = office.client.post(QUOTE, files=files)
+
+    shown = psql.execute("select input_more from quotes.quote_requests").fetchall()
+    assert (made.status_code, code(refused)) == (202, (413, "too_many_files"))
+    assert [len(each[0]) for each in shown] == [4]
+    assert psql.execute("select count(*) from retoma.loose_blobs").fetchone() == (0,)
+
+
+def test_photographs_called_alike_but_for_a_number_are_one_item_where_that_is_asked_for(office: Office) -> None:
+    files = [("images", (name, png(shade=each))) for each, name in enumerate(("7_1.png", "7_2.png", "8.png"), 1)]
+
+    grouped = office.client.post(f"{BATCH}/images", params={"group": "name"}, files=files)
+    plain = office.client.post(f"{BATCH}/images", files=files)
+
+    assert (grouped.json()["total_items"], plain.json()["total_items"]) == (2, 3)

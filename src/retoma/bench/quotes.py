@@ -30,7 +30,7 @@ from retoma.model.ids import BatchId
 from retoma.pipelines.quotes.extension import QUOTES
 from retoma.pipelines.quotes.library import Quotes
 from retoma.pipelines.quotes.lists import ItemList, ListedItem
-from retoma.pipelines.quotes.pipeline import QUEUE
+from retoma.pipelines.quotes.stages import QUEUE
 
 Figures = dict[str, Any]
 

@@ -7,7 +7,7 @@ from decimal import Decimal
 import psycopg
 
 from retoma.pipelines.quotes import bank
-from retoma.pipelines.quotes.model import BankVehicle
+from retoma.pipelines.quotes.bank_values import BankVehicle
 from retoma.postgres.database import Database
 
 
@@ -94,14 +94,16 @@ class TestFind:
         await kept(database, combustivel=None)
         assert [each.id for each in await found(database, "uno", combustivel="Diesel")] == [id]
 
-    async def test_a_price_that_is_too_old_is_not_found(self, database: Database, psql: psycopg.Connection) -> None:
+    async def test_a_price_that_is_too_old_is_found_and_called_so(
+        self, database: Database, psql: psycopg.Connection
+    ) -> None:
         id = await kept(database)
 
         psql.execute("update quotes.price_bank set updated_at = now() - interval '2 months'")
-        assert [each.id for each in await found(database, "uno")] == [id]
+        assert [(each.id, each.fresh) for each in await found(database, "uno")] == [(id, True)]
         psql.execute("update quotes.price_bank set updated_at = now() - interval '4 months'")
-        assert await found(database, "uno") == []
-        assert await found(database, codigo_fipe="001-1") == []
+        assert [(each.id, each.fresh) for each in await found(database, "uno")] == [(id, False)]
+        assert [(each.id, each.fresh) for each in await found(database, codigo_fipe="001-1")] == [(id, False)]
 
 
 class TestPage:

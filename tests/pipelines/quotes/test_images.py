@@ -8,6 +8,7 @@ import random
 import sys
 import tracemalloc
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +23,11 @@ from retoma.pipelines import QUOTES
 from retoma.pipelines.quotes import images
 from retoma.pipelines.quotes.folders import listed_in
 from retoma.pipelines.quotes.images import ImageRefused, Seen, look_at
+from retoma.pipelines.quotes.keeping import of_numbered
 from retoma.pipelines.quotes.library import Quotes
 from retoma.pipelines.quotes.lists import ListRefused, read_list
 from retoma.pipelines.quotes.ports import Market
+from retoma.pipelines.quotes.reports import Reports
 from retoma.providers import Answer, BlobStore, Chat, Prompt, Usage
 from retoma.providers.anthropic import AnthropicChat
 from retoma.providers.folder import FolderBlobs
@@ -210,9 +213,9 @@ async def test_with_a_description_the_words_are_used_and_the_image_is_kept_as_ev
     assert (quote.status, quote.input_type) == ("DONE", "IMAGE")
     assert bill.lines("understand") == ["understand Mesa"]
     assert (kept.kind, kept.filename) == ("image/png", "Foto da mesa.jpg")
-    assert quote.image is not None
-    assert quote.image.sha256 == hashlib.sha256(png()).hexdigest()
-    assert blobs.path(quote.image.blob).read_bytes() == png()
+    (image,) = quote.images
+    assert image.sha256 == hashlib.sha256(png()).hexdigest()
+    assert blobs.path(image.blob).read_bytes() == png()
     assert loose == [(kept.blob,)]
     assert psql.execute(LOOSE).fetchall() == [], "the quote owns it"
 
@@ -310,7 +313,7 @@ async def test_an_image_belongs_to_one_quote_and_a_new_quote_of_the_item_has_it_
         before, after = await library.quote(id), await library.quote(again)
 
     assert after.input_type == "IMAGE"
-    assert after.image == before.image
+    assert after.images == before.images
 
 
 async def test_images_become_a_batch_each_by_its_name_and_a_bad_one_is_told(
@@ -366,7 +369,7 @@ async def test_a_list_names_its_images_and_a_row_whose_image_is_not_beside_it_is
         quotes = await library.quotes(batch_id=batch)
 
     assert [(each.line, each.problem) for each in problems] == [(4, "image_missing"), (6, "description_missing")]
-    assert [(each.codigo_item, each.image is not None) for each in reversed(quotes)] == [
+    assert [(each.codigo_item, bool(each.images)) for each in reversed(quotes)] == [
         ("1", True), ("2", False), ("4", True),
     ]  # fmt: skip
     assert {each.input_type for each in quotes} == {"FILE_BATCH"}
@@ -377,3 +380,87 @@ def test_where_no_files_come_along_a_row_with_an_image_alone_has_no_description(
 
     assert [(each.text, each.image) for each in listed.items] == [("Mesa", None)]
     assert [each.reason for each in listed.problems] == ["description_missing"]
+
+
+# — up to five of one item —
+
+
+def five() -> list[bytes]:
+    return [png(shade=100 + each) for each in range(5)]
+
+
+async def test_a_model_is_shown_all_photographs_of_an_item_in_one_request_and_the_report_has_their_hashes(
+    opened: Open, psql: psycopg.Connection
+) -> None:
+    seeing = Seeing()
+    async with opened(seeing) as app:
+        library = Quotes(app)
+        kept = [await library.keep_image(each) for each in five()]
+        id = await library.create(image=kept)
+        await drain(app)
+        quote = await library.quote(id)
+        told = await Reports(app).document(quote_id=id)
+
+    hashes = [hashlib.sha256(each).hexdigest() for each in five()]
+    assert quote.status == "DONE"
+    assert [[each.sha256 for each in prompt.messages[-1].pictures] for prompt in seeing.asked] == [hashes]
+    assert [each.sha256 for each in quote.images] == hashes
+    assert [each.sha256 for each in told.reports[0].research.pictures] == hashes
+    assert psql.execute(LOOSE).fetchall() == []
+
+
+async def test_a_sixth_photograph_and_more_than_twenty_megabytes_together_are_refused(opened: Open) -> None:
+    async with opened() as app:
+        library = Quotes(app)
+        kept = [await library.keep_image(png(shade=each)) for each in range(6)]
+        with pytest.raises(ImageRefused) as many:
+            await library.create("Mesa", image=kept)
+        with pytest.raises(ImageRefused) as large:
+            await library.create("Mesa", image=[replace(each, size=4_100_000) for each in kept[:5]])
+
+    assert (many.value.code, large.value.code) == ("item_has_too_many_images", "item_images_too_large")
+
+
+async def test_a_folder_within_a_folder_is_one_item_and_a_cell_may_name_several_photographs(
+    opened: Open, tmp_path: Path
+) -> None:
+    photographs = tmp_path / "fotos"
+    (photographs / "4711").mkdir(parents=True)
+    (photographs / "single.png").write_bytes(png())
+    for number, content in enumerate(five()):
+        (photographs / "4711" / f"{number}.png").write_bytes(content)
+    (tmp_path / "lista.csv").write_text("descricao;imagem\nMesa;fotos/4711/0.png | fotos/4711/1.png\nVaso;nada.png\n")
+    async with opened() as app:
+        library = Quotes(app)
+        folder, _ = await listed_in(library, photographs)
+        listed, _ = await listed_in(library, tmp_path / "lista.csv")
+
+    assert [(each.code, len(each.kept)) for each in folder.items] == [("4711", 5), ("single", 1)]
+    assert [(each.text, len(each.kept)) for each in listed.items] == [("Mesa", 2)]
+    assert [each.reason for each in listed.problems] == ["image_missing"]
+
+
+@pytest.mark.parametrize(
+    ("name", "item"),
+    [
+        ("4711_1.jpg", "4711"),
+        ("4711-2.png", "4711"),
+        ("mesa (3).webp", "mesa"),
+        ("4711.jpg", "4711"),
+        ("a_12.jpg", "a_12"),
+    ],
+)
+def test_photographs_called_alike_but_for_a_number_show_one_item(name: str, item: str) -> None:
+    assert of_numbered(name) == item
+
+
+async def test_a_sixth_photograph_of_a_group_is_told_and_the_other_five_stay(
+    opened: Open, psql: psycopg.Connection
+) -> None:
+    async with opened() as app:
+        pairs = [(f"4711_{each}.png", png(shade=each)) for each in range(1, 7)]
+        listed = await Quotes(app).keep_images(pairs, item_of=of_numbered)
+
+    assert [(each.code, len(each.kept)) for each in listed.items] == [("4711", 5)]
+    assert [(each.line, each.reason) for each in listed.problems] == [(6, "item_has_too_many_images")]
+    assert len(psql.execute(LOOSE).fetchall()) == 5

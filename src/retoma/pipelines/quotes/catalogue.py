@@ -14,7 +14,7 @@ from retoma.model.ids import BatchId
 from retoma.pipelines.quotes import batches, indices, projects, requests
 from retoma.pipelines.quotes.conditions import Condition
 from retoma.pipelines.quotes.images import KeptImage
-from retoma.pipelines.quotes.keeping import Keeping, fingerprint_of
+from retoma.pipelines.quotes.keeping import Keeping, fingerprint_of, shown_by
 from retoma.pipelines.quotes.lists import LONGEST_CODE, LONGEST_TEXT, MOST_ITEMS, ItemList, read_list
 from retoma.pipelines.quotes.model import BatchItem, LoadedIndex, Project, Quote, QuoteBatch, Terms, Version
 from retoma.pipelines.quotes.pipeline import Ordered, process_quote_request
@@ -33,6 +33,7 @@ _RANGES = {
     "most_products": (1, 500),
     "vehicle_validity_months": (0, 60),
     "max_mismatch_percent": (0, 100),
+    "bank_tolerance_percent": (0, 1000),
 }
 
 
@@ -142,25 +143,27 @@ class Catalogue(Keeping):
         place: str | None = None,
         researcher: str | None = None,
         project_id: int | None = None,
-        image: KeptImage | None = None,
+        image: KeptImage | Sequence[KeptImage] | None = None,
         condition: Condition | None = None,
         by: str = "person",
         conn: object = None,
     ) -> int:
-        """A quote of one item, by its words, by an *image* that ``keep_image`` has taken, or by both; its id. A worker
-        does it. With the *condition* of the asset and the factors of the project its value is told beside the price.
+        """A quote of one item, by its words, by an *image* that ``keep_image`` has taken or up to five of them, or by
+        both; its id. A worker does it. With the *condition* of the asset and the factors of the project its value is
+        told beside the price.
         """
-        text = _checked(text, code, image=image is not None)
+        images = shown_by(image)
+        text = _checked(text, code, image=bool(images))
         async with self._within(conn) as connection:
             project = await self._project(project_id, connection)
             receipt = await self.app.enqueue(process_quote_request, Ordered(text=text, code=code), conn=connection)
-            await self._own(image, connection)
+            await self._own(images, connection)
             new = NewQuote(
                 job_id=receipt.id,
                 text=text,
                 code=code,
                 place=place or project.terms.get("place"),
-                image=image,
+                images=images,
                 condition=condition,
             )
             rows = await self._rows(
@@ -168,7 +171,7 @@ class Catalogue(Keeping):
                     [new],
                     project_id=project.id,
                     config_version_id=project.config_version_id,
-                    input_type=InputType.TEXT if image is None else InputType.IMAGE,
+                    input_type=InputType.IMAGE if images else InputType.TEXT,
                     researcher=researcher or project.terms.get("researcher"),
                     by=by,
                 ),
@@ -199,7 +202,7 @@ class Catalogue(Keeping):
                 place=before.local,
                 unit=before.unit,
                 quantity=before.quantity,
-                image=given.image,
+                images=given.images,
                 condition=before.condition,
             )
             made = await self._rows(
@@ -207,7 +210,7 @@ class Catalogue(Keeping):
                     [new],
                     project_id=project.id,
                     config_version_id=project.config_version_id,
-                    input_type=InputType.TEXT if given.image is None else InputType.IMAGE,
+                    input_type=InputType.IMAGE if given.images else InputType.TEXT,
                     researcher=before.pesquisador,
                     by=by,
                     original_quote_id=id,
@@ -308,7 +311,7 @@ class Catalogue(Keeping):
                 place=item.place or project.terms.get("place"),
                 unit=item.unit,
                 quantity=item.quantity,
-                image=item.kept,
+                images=item.kept,
                 condition=item.condition,
                 index=index,
             )

@@ -15,6 +15,7 @@ from retoma.cli import acting, context, output
 from retoma.cli.batch_watch import SOME_FAILED, follow
 from retoma.cli.language import relayed, words
 from retoma.cli.root import INTERRUPTED
+from retoma.pipelines.quotes.cli_bank import bank
 from retoma.pipelines.quotes.cli_terms import indices, terms
 
 if TYPE_CHECKING:
@@ -358,3 +359,4 @@ def verify(report: Path, reference: str | None) -> None:
 
 quotes.add_command(terms)
 quotes.add_command(indices)
+quotes.add_command(bank)

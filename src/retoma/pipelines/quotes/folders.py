@@ -7,15 +7,17 @@ import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from retoma.pipelines.quotes.images import MOST_BYTES
-from retoma.pipelines.quotes.keeping import Keeping
+from retoma.pipelines.quotes.images import MOST_BYTES, MOST_OF_ITEM
+from retoma.pipelines.quotes.keeping import Keeping, of_folder
 from retoma.pipelines.quotes.lists import MOST_ITEMS, ItemList, read_list
+
+_MOST_FILES = MOST_ITEMS * MOST_OF_ITEM
 
 
 async def listed_in(library: Keeping, place: Path) -> tuple[ItemList, str | None]:
     """The items at *place*, and the SHA-256 of a list that names no images: its bytes are all that it is."""
     if await asyncio.to_thread(place.is_dir):
-        return await library.keep_images(_images(place), most=MOST_ITEMS), None
+        return await library.keep_images(_images(place), most=_MOST_FILES, item_of=of_folder), None
     content = await asyncio.to_thread(place.read_bytes)
     listed = await asyncio.to_thread(read_list, content, filename=place.name, images=True)
     if "image" not in listed.columns:
@@ -28,10 +30,14 @@ async def listed_in(library: Keeping, place: Path) -> tuple[ItemList, str | None
 
 
 def _images(folder: Path) -> Iterator[tuple[str, bytes]]:
-    """Every file of *folder* by its name; hidden ones and folders are left out."""
+    """Every file of *folder*, and of the folders in it, by its path from there; hidden ones are left out."""
     for file in sorted(folder.iterdir()):
-        if file.is_file() and not file.name.startswith("."):
-            yield file.name, _start(file)
+        if file.name.startswith("."):
+            continue
+        within = sorted(file.iterdir()) if file.is_dir() and not file.is_symlink() else [file]
+        for each in within:
+            if each.is_file() and not each.name.startswith("."):
+                yield str(each.relative_to(folder)), _start(each)
 
 
 def _beside(folder: Path, name: str) -> bytes | None:

@@ -14,7 +14,11 @@ from retoma.errors import ConfigurationError
 
 MOST_IMAGES = 500
 """Images of one request."""
+MOST_OF_ITEM = 5
+"""Images of one item."""
 MOST_BYTES = 5_000_000
+MOST_BYTES_OF_ITEM = 20_000_000
+"""Of all images of one item together."""
 MOST_SIDE = 8_000
 MOST_PIXELS = 50_000_000
 
@@ -53,6 +57,7 @@ class KeptImage:
     sha256: str
     kind: str
     filename: str = ""
+    size: int = 0
 
 
 class ImageRefused(ConfigurationError):

@@ -13,12 +13,12 @@ from typing import Any
 from retoma.errors import BatchConflict, ConfigurationError, Conflict, NotFound
 from retoma.model.call import Call
 from retoma.model.ids import BatchId, JobId
-from retoma.pipelines.quotes import bank, requests, reviews, sources, upkeep
+from retoma.pipelines.quotes import bank, bank_updates, report_rows, requests, reviews, sources, upkeep
+from retoma.pipelines.quotes.bank_values import BankVehicle
 from retoma.pipelines.quotes.catalogue import Catalogue
 from retoma.pipelines.quotes.choosing import price_refusal
 from retoma.pipelines.quotes.figures import cents, figures_of
 from retoma.pipelines.quotes.model import (
-    BankVehicle,
     BatchStanding,
     ClosedReport,
     Cost,
@@ -178,6 +178,7 @@ class Quotes(Catalogue):
             await self._rows(requests.settle(), connection)
             again = await self._rows(requests.recover(batch_id=id), connection)
             if reset_errors:
+                await self._open_report(id, connection)
                 reset = await self._rows(requests.reset(id), connection)
         if reset:
             did = await self.app.batches.retry_failed(id, by=by, conn=conn)
@@ -193,6 +194,12 @@ class Quotes(Catalogue):
         return ResumedBatch(
             batch_id=id, pending_quotes=pending, reset_error_quotes=len(reset), changed=changed or bool(again)
         )
+
+    async def _open_report(self, batch_id: int, connection: Any) -> None:
+        """Refused where the report of a batch is closed, or on its way there: what it tells does not change."""
+        closed = bool(await self._rows(reviews.closed(batch_id=batch_id), connection))
+        if closed or await self._rows(report_rows.closing(batch_id), connection):
+            raise Conflict("The report is closed already.", next="Ask for a new quote of the item.")
 
     async def batch_status(self, id: BatchId, *, conn: object = None) -> BatchStanding:
         """How a batch stands, every figure of one moment."""
@@ -268,12 +275,15 @@ class Quotes(Catalogue):
         return await self._decided(id, "refuse", QuoteStatus.ERROR, reason=reason, by=by, conn=conn)
 
     async def _decided(self, id: int, action: str, status: QuoteStatus, *, reason: str, by: str, conn: object) -> Quote:
-        reason = _reason(reason)
+        reason = reason_of(reason)
         async with self._within(conn) as connection:
             was = await self._held(id, connection, (QuoteStatus.AWAITING_REVIEW,))
             await self._valued(id, status, connection, error=f"refused: {reason}" if action == "refuse" else None)
             await self._rows(reviews.put(id, action, reason=reason, by=by, was=was, after=status), connection)
-            return await self.quote(id, conn=connection)
+            found = await self.quote(id, conn=connection)
+            price = found.valor_medio if status is QuoteStatus.DONE else None
+            await bank_updates.settled(connection, id, price=price, reason=reason, by=by)
+            return found
 
     async def add_source(
         self,
@@ -290,7 +300,7 @@ class Quotes(Catalogue):
         conn: object = None,
     ) -> Quote:
         """A price that a person found, with its reason; it counts at once."""
-        reason, title = _reason(reason), title.strip()
+        reason, title = reason_of(reason), title.strip()
         if not title:
             raise ConfigurationError("A source has a title.", next="Say what is sold.")
         if wrong := price_refusal(price, "BRL", Terms()):
@@ -323,7 +333,7 @@ class Quotes(Catalogue):
         return await self._changed(id, source_id, "take_source", reason=reason, by=by, conn=conn)
 
     async def _changed(self, id: int, source_id: int, action: str, *, reason: str, by: str, conn: object) -> Quote:
-        reason = _reason(reason)
+        reason = reason_of(reason)
         change = sources.drop if action == "drop_source" else sources.take
         async with self._within(conn) as connection:
             was = await self._held(id, connection, _WELL)
@@ -342,7 +352,10 @@ class Quotes(Catalogue):
         await self._valued(id, status, connection)
         put = reviews.put(id, action, reason=reason, by=by, was=was, after=status, source_id=source_id)
         await self._rows(put, connection)
-        return await self.quote(id, conn=connection)
+        found = await self.quote(id, conn=connection)
+        if status is QuoteStatus.DONE:
+            await bank_updates.settled(connection, id, price=found.valor_medio, reason=reason, by=by)
+        return found
 
     async def _wanted(self, quote: Quote, connection: Any) -> int:
         found = [each for each in await self.versions(quote.project_id, conn=connection)
@@ -366,6 +379,8 @@ class Quotes(Catalogue):
             batch is not None and await self._rows(reviews.closed(batch_id=batch), connection)
         ):
             raise Conflict(f"The report of quote {id} is closed.", next="Ask for a new quote of the item.")
+        if batch is not None and await self._rows(report_rows.closing(batch), connection):
+            raise Conflict(f"The report of quote {id} is being closed.", next="Wait until it is, or cancel its job.")
         return rows[0]
 
     # — closed reports —
@@ -395,6 +410,10 @@ class Quotes(Catalogue):
                 raise Conflict("The report is closed already.", next="Look at the one that is there.")
             return (await self._rows(reviews.closed(id=rows[0]), connection))[0]
 
+    async def closed_reports(self, batch_id: int) -> list[ClosedReport]:
+        """The closed report of a batch, if it has one."""
+        return await self._rows(reviews.closed(batch_id=batch_id))
+
     async def closed_report(
         self, *, id: int | None = None, quote_id: int | None = None, batch_id: int | None = None
     ) -> ClosedReport:
@@ -407,7 +426,8 @@ class Quotes(Catalogue):
         return rows[0]
 
 
-def _reason(reason: str) -> str:
+def reason_of(reason: str) -> str:
+    """Why somebody decides so: never empty."""
     reason = reason.strip()
     if len(reason) < _SHORTEST_REASON or "\0" in reason:
         raise ConfigurationError("A decision has a reason.", next="Say why, in a few words.")

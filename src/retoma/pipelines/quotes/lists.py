@@ -78,9 +78,9 @@ class ListedItem:
     condition: Condition | None = None
     """In what condition the asset is, where its value is asked for."""
     image: str | None = None
-    """The name of its photograph, as the list has it."""
-    kept: KeptImage | None = None
-    """The photograph itself."""
+    """The names of its photographs, as the list has them: several are parted by a vertical line."""
+    kept: tuple[KeptImage, ...] = ()
+    """The photographs themselves."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,11 +1,11 @@
-"""The nouns of quotes: projects and their terms, quotes, sources, batches, the price bank, reviews, closed reports."""
+"""The nouns of quotes: projects and their terms, quotes, sources, batches, reviews, closed reports."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from decimal import Decimal
-from typing import Any
+from typing import Any, Literal
 
 import orjson
 
@@ -32,6 +32,11 @@ class Terms:
     blocked_domains: list[str] = field(default_factory=list)
     vehicle_validity_months: int = 6
     use_price_bank: bool = True
+    bank_update: Literal["MARKET", "IPCA", "MANUAL", "SKIP"] = "MARKET"
+    """What becomes of a price of the bank that is too old: looked up again, corrected by the index, left to a person,
+    or used as it is."""
+    bank_tolerance_percent: Decimal = Decimal(30)
+    """How far a price may be from the one in the bank; beyond that a person decides."""
     model: str | None = None
     """The language model that understands items; None is the provider's own, "local" is this machine."""
     researcher: str | None = None
@@ -56,7 +61,7 @@ class Project:
     changed_by: str
 
     def __post_init__(self) -> None:
-        _parse(self, "terms")
+        parse(self, "terms")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +75,7 @@ class Version:
     created_by: str
 
     def __post_init__(self) -> None:
-        _parse(self, "terms")
+        parse(self, "terms")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,14 +92,16 @@ class Wanted:
     unit: str | None
     quantity: Decimal | None
     terms: dict[str, Any]
+    input_more: list[dict[str, str]] | None = None
 
     def __post_init__(self) -> None:
-        _parse(self, "terms")
+        parse(self, "terms")
+        parse(self, "input_more")
 
     @property
-    def image(self) -> KeptImage | None:
-        """The photograph of the item."""
-        return _image(self.input_blob, self.input_sha256, self.input_kind)
+    def images(self) -> list[KeptImage]:
+        """The photographs of the item, in order."""
+        return _images(self.input_blob, self.input_sha256, self.input_kind, self.input_more)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +118,7 @@ class Quote:
     input_blob: str | None
     input_sha256: str | None
     input_kind: str | None
+    input_more: list[dict[str, str]] | None
     codigo_item: str | None
     local: str | None
     pesquisador: str | None
@@ -150,13 +158,19 @@ class Quote:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "status", QuoteStatus(self.status))
-        for name in ("claude_payload_json", "google_shopping_response_json", "step_details", "resume_data"):
-            _parse(self, name)
+        for name in (
+            "claude_payload_json",
+            "google_shopping_response_json",
+            "step_details",
+            "resume_data",
+            "input_more",
+        ):
+            parse(self, name)
 
     @property
-    def image(self) -> KeptImage | None:
-        """The photograph of the item."""
-        return _image(self.input_blob, self.input_sha256, self.input_kind)
+    def images(self) -> list[KeptImage]:
+        """The photographs of the item, in order."""
+        return _images(self.input_blob, self.input_sha256, self.input_kind, self.input_more)
 
     @property
     def condition(self) -> Condition | None:
@@ -199,7 +213,7 @@ class Stats:
     avg_processing_time_seconds: Decimal | None
 
     def __post_init__(self) -> None:
-        _parse(self, "by_checkpoint")
+        parse(self, "by_checkpoint")
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,7 +272,7 @@ class Source:
     tested_at: datetime
 
     def __post_init__(self) -> None:
-        _parse(self, "detail")
+        parse(self, "detail")
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,7 +295,7 @@ class QuoteBatch:
     problems: int
 
     def __post_init__(self) -> None:
-        _parse(self, "columns")
+        parse(self, "columns")
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,24 +335,6 @@ class ResumedBatch:
 
 
 @dataclass(frozen=True, slots=True)
-class BankVehicle:
-    """A vehicle whose price is known."""
-
-    id: int
-    codigo_fipe: str
-    ano: int
-    marca: str
-    modelo: str
-    combustivel: str | None
-    vehicle_type: str
-    price: Decimal
-    reference_month: str | None
-    evidence_blob: str | None
-    evidence_sha256: str | None
-    updated_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
 class Review:
     """What a person decided, and why."""
 
@@ -368,7 +364,7 @@ class ClosedReport:
     closed_at: datetime
 
     def __post_init__(self) -> None:
-        _parse(self, "content")
+        parse(self, "content")
 
 
 @dataclass(frozen=True, slots=True)
@@ -408,12 +404,16 @@ class Figures:
     spread: Decimal | None = None
 
 
-def _image(blob: str | None, sha256: str | None, kind: str | None) -> KeptImage | None:
+def _images(
+    blob: str | None, sha256: str | None, kind: str | None, more: list[dict[str, str]] | None
+) -> list[KeptImage]:
     if blob is None or sha256 is None or kind is None:
-        return None
-    return KeptImage(blob=blob, sha256=sha256, kind=kind)
+        return []
+    others = [KeptImage(blob=each["blob"], sha256=each["sha256"], kind=each["kind"]) for each in more or ()]
+    return [KeptImage(blob=blob, sha256=sha256, kind=kind), *others]
 
 
-def _parse(value: Any, name: str) -> None:
+def parse(value: Any, name: str) -> None:
+    """The field *name* of *value*, read where it is JSON as text."""
     if isinstance(text := getattr(value, name), str):
         object.__setattr__(value, name, orjson.loads(text))

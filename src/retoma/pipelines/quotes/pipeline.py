@@ -15,19 +15,19 @@ from retoma.model.endings import Reject
 from retoma.model.retry import Retry
 from retoma.pipelines.quotes import progress, upkeep, vehicles
 from retoma.pipelines.quotes.analysis import understood
+from retoma.pipelines.quotes.bank_pipeline import update_bank_vehicle
 from retoma.pipelines.quotes.choosing import worth_testing
 from retoma.pipelines.quotes.extraction import Extraction
 from retoma.pipelines.quotes.figures import figures_of
 from retoma.pipelines.quotes.model import Terms
 from retoma.pipelines.quotes.ports import Analysis, Market, Offer, SourceKind
 from retoma.pipelines.quotes.progress import Working, as_json
+from retoma.pipelines.quotes.report_pipeline import make_quote_report
 from retoma.pipelines.quotes.sources import Tested
-from retoma.pipelines.quotes.stages import STEPS, ProcessingCheckpoint, QuoteStatus
+from retoma.pipelines.quotes.stages import QUEUE, STEPS, ProcessingCheckpoint, QuoteStatus
 from retoma.providers import BlobStore, Chat, Offers
 from retoma.run.pipeline import Pipeline, pipeline
 from retoma.run.run import Run
-
-QUEUE = "quotes"
 
 _SEARCH_SECONDS = 60.0
 _MOST_LISTED = 100
@@ -85,7 +85,7 @@ async def process_quote_request(
     if analysis.is_vehicle:
         price = await vehicles.priced(quote, market, analysis)
         if price is not None:
-            return await _finish(quote, [price], enough=True)
+            return await _finish(quote, [price.found], enough=price.review is None, why=price.review)
         analysis = _as_goods(analysis)
     extraction = Extraction(quote, market, *await _searched(quote, market, analysis))
     await quote.reach(ProcessingCheckpoint.PRICE_EXTRACTION_START, "extracting_prices")
@@ -146,23 +146,25 @@ def _as_goods(analysis: Analysis) -> Analysis:
     return replace(analysis, tipo_processamento="GOOGLE_SHOPPING", query_principal=query)
 
 
-async def _finish(quote: Working, chosen: list[Tested], *, enough: bool) -> Outcome:
+async def _finish(quote: Working, chosen: list[Tested], *, enough: bool, why: str | None = None) -> Outcome:
     prices = [each.price for each in chosen if each.price is not None]
     figures = figures_of(prices)
     await quote.reach(ProcessingCheckpoint.FINALIZATION, "finalizing")
     if not prices:
-        why = "no_prices: no product had a price that counts; each is listed with its reason."
-        await quote.finish(QuoteStatus.ERROR, figures, [], error=why)
-        raise Reject(why)
+        none = "no_prices: no product had a price that counts; each is listed with its reason."
+        await quote.finish(QuoteStatus.ERROR, figures, [], error=none)
+        raise Reject(none)
     status = QuoteStatus.DONE if enough else QuoteStatus.AWAITING_REVIEW
     wanted = quote.terms.quotes_wanted
-    short = None if enough else f"too_few_prices: {len(prices)} of {wanted} prices were found. A person decides."
+    short = None if enough else why or f"too_few_prices: {len(prices)} of {wanted} prices were found. A person decides."
     await quote.finish(status, figures, [each.key for each in chosen], error=short)
     return Outcome(quote_id=quote.id, status=status, valor_medio=figures.mean)
 
 
 PIPELINES: tuple[Pipeline[Any, Any], ...] = (
     process_quote_request,
+    update_bank_vehicle,
+    make_quote_report,
     upkeep.recover_stuck_quotes,
     upkeep.cleanup_old_processing,
 )

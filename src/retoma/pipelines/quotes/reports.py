@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
 from datetime import UTC, datetime
-from decimal import Decimal
 from typing import Any, Literal
 
 import orjson
 
 from retoma.app.retoma import Retoma
 from retoma.errors import Conflict, NotFound
-from retoma.model.ids import BatchId
-from retoma.pipelines.quotes import indices, requests, reviews, sources
+from retoma.pipelines.quotes import indices, report_rows, researches, reviews
 from retoma.pipelines.quotes.library import Quotes
-from retoma.pipelines.quotes.model import ClosedReport, Quote, Review, Source
-from retoma.pipelines.quotes.ports import Evidence, Method, Refusal, SourceKind
+from retoma.pipelines.quotes.model import ClosedReport
 from retoma.pipelines.quotes.pricing import report, report_pdf, report_xlsx
-from retoma.pipelines.quotes.pricing.correction import IndexTable, load
+from retoma.pipelines.quotes.pricing.correction import load
 from retoma.pipelines.quotes.pricing.report import (
-    Asset,
-    Decision,
     Document,
     Report,
     Research,
@@ -29,8 +25,8 @@ from retoma.pipelines.quotes.pricing.report import (
     from_json,
     to_json,
 )
-from retoma.pipelines.quotes.report_terms import ReportTerms, report_terms
-from retoma.pipelines.quotes.stages import QuoteStatus
+from retoma.pipelines.quotes.report_pipeline import ReportOrder, make_quote_report
+from retoma.pipelines.quotes.report_rows import ReportJob
 from retoma.providers import BlobStore
 
 Kind = Literal["pdf", "xlsx", "json"]
@@ -38,17 +34,6 @@ MEDIA_TYPES: Mapping[str, str] = {
     "pdf": "application/pdf",
     "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
     "json": "application/json",
-}
-_FOLDER = "quotes/reports"
-_AT_ONCE = 500
-_LISTED = {SourceKind.TABLE: Method.API_FIPE, SourceKind.OFFICIAL: Method.API_OFFICIAL,
-           SourceKind.CONTRACT: Method.API_OFFICIAL, SourceKind.BANK: Method.PRICE_BANK}  # fmt: skip
-_ACTIONS = {
-    "accept": "Preços aceitos",
-    "refuse": "Preços recusados",
-    "add_source": "Fonte incluída",
-    "drop_source": "Fonte excluída",
-    "take_source": "Fonte reincluída",
 }
 
 
@@ -58,6 +43,9 @@ class Reports:
     def __init__(self, app: Retoma) -> None:
         self.app = app
         self.library = Quotes(app)
+
+    def _within(self, conn: object) -> AbstractAsyncContextManager[Any]:
+        return self.app.transaction() if conn is None else nullcontext(conn)
 
     # — looking —
 
@@ -91,16 +79,18 @@ class Reports:
 
     # — closing —
 
-    async def close(self, *, quote_id: int | None = None, batch_id: int | None = None, by: str) -> ClosedReport:
+    async def close(
+        self, *, quote_id: int | None = None, batch_id: int | None = None, by: str, conn: object = None
+    ) -> ClosedReport:
         """Close the report of a quote that is done, or of a batch whose every quote has ended: it stays as it is."""
         if quote_id is not None:
-            await self.library.quote(quote_id)
+            await self.library.quote(quote_id, conn=conn)
         if batch_id is not None:
-            await self.library.batch(batch_id)
-        async with self.app.transaction() as connection:
+            await self.library.batch(batch_id, conn=conn)
+        async with self._within(conn) as connection:
             told = await self._document(quote_id, batch_id, conn=connection, draft=False)
             sha256 = fingerprint(told)
-            names = {kind: f"{_FOLDER}/{sha256[:2]}/{sha256}.{kind}" for kind in ("pdf", "xlsx")}
+            names = {kind: f"{researches.FOLDER}/{sha256[:2]}/{sha256}.{kind}" for kind in ("pdf", "xlsx")}
             await self._keep(names["pdf"], await self._rendered("pdf", told, pictures=quote_id is not None))
             await self._keep(names["xlsx"], await self._rendered("xlsx", told, pictures=False))
             return await self.library.close_report(
@@ -135,6 +125,35 @@ class Reports:
                 found[each.screenshot_sha256] = content
         return found
 
+    # — large batches: a worker writes the files —
+
+    async def order(self, batch_id: int, *, closing: bool = False, by: str, conn: object = None) -> ReportJob:
+        """Have the report of a batch written by a worker, as PDF and as a spreadsheet. While one is on its way,
+        that one is given back; with *closing*, it is final when it is ready, and nobody decides about its quotes
+        meanwhile.
+        """
+        async with self._within(conn) as connection:
+            await self.library.batch(batch_id, conn=connection)
+            if closing and await self.app.fetch(reviews.closed(batch_id=batch_id), conn=connection):
+                raise Conflict("The report is closed already.", next="Look at the one that is there.")
+            for each in await self.app.fetch(report_rows.page(batch_id, limit=5), conn=connection):
+                if each.state in ("QUEUED", "MAKING") and each.closing == closing:
+                    return each
+            wanted = ReportOrder(batch_id=batch_id, closing=closing, by=by)
+            receipt = await self.app.enqueue(make_quote_report, wanted, conn=connection)
+            await self.app.fetch(report_rows.put(batch_id, receipt.id, closing=closing, by=by), conn=connection)
+            return (await self.app.fetch(report_rows.page(batch_id, limit=1), conn=connection))[0]
+
+    async def ordered(self, batch_id: int, *, limit: int = 20) -> list[ReportJob]:
+        """The reports of a batch that workers write or have written, the newest first."""
+        return await self.app.fetch(report_rows.page(batch_id, limit=limit))
+
+    async def written(self, kind: Literal["pdf", "xlsx"], batch_id: int) -> str | None:
+        """The blob of the newest file that a worker wrote for a batch; None when there is none."""
+        for made in await self.app.fetch(report_rows.page(batch_id, only_ready=True, limit=1)):
+            return made.pdf_blob if kind == "pdf" else made.xlsx_blob
+        return None
+
     # — verifying —
 
     async def verify(self, content: bytes) -> list[tuple[str, str]]:
@@ -166,62 +185,18 @@ class Reports:
     # — from rows to a document —
 
     async def _document(self, quote_id: int | None, batch_id: int | None, *, conn: object, draft: bool) -> Document:
-        if quote_id is not None:
-            found = [await self.library.quote(quote_id, conn=conn)]
-            title = f"Pesquisa de preços {quote_id}"
-        else:
-            assert batch_id is not None
-            title = f"Pesquisa de preços do lote {batch_id}"
-            found = await self._of_batch(BatchId(batch_id), conn)
-        if not draft:
-            await self._may_close(found, conn)
-        researches: list[Research] = []
-        for start in range(0, len(found), _AT_ONCE):
-            researches += await self._researches(found[start : start + _AT_ONCE], conn)
-        told = f"{title} (minuta)" if draft else title
-        return await asyncio.to_thread(report.document, told, datetime.now(UTC), *researches)
-
-    async def _of_batch(self, id: BatchId, conn: object) -> list[Quote]:
-        await self.library.batch(id, conn=conn)
-        found: list[Quote] = []
-        before: int | None = None
-        while page := await self.app.fetch(requests.page(batch_id=id, before=before, limit=_AT_ONCE), conn=conn):
-            found += page
-            before = page[-1].id
-        return sorted(found, key=lambda each: each.id)
-
-    async def _may_close(self, found: Sequence[Quote], conn: object) -> None:
-        for each in found:
-            await self.app.fetch(requests.hold(each.id), conn=conn)  # nobody decides about it meanwhile
-            if not each.status.ended or each.status is QuoteStatus.AWAITING_REVIEW:
-                raise Conflict(
-                    f"Quote {each.id} is {each.status}: its report cannot be closed.",
-                    next="Wait until it has ended, and decide about it.",
-                )
-
-    async def _researches(self, found: Sequence[Quote], conn: object) -> list[Research]:
-        tested: dict[int, list[Source]] = {each.id: [] for each in found}
-        for each in await self.app.fetch(sources.page(list(tested)), conn=conn):
-            tested[each.quote_id].append(each)
-        terms: dict[int, dict[str, Any]] = {}
-        researches = []
-        for quote in found:
-            if quote.config_version_id not in terms:
-                versions = await self.library.versions(quote.project_id, conn=conn)
-                terms |= {each.id: {**each.terms, "version": each.version} for each in versions}
-            decided = await self.app.fetch(reviews.page(quote.id), conn=conn)
-            told = terms[quote.config_version_id]
-            asked = report_terms(told.get("report") or {})
-            table = asked.table or await self._table(asked.index, conn)
-            researches.append(_research(quote, tested[quote.id], decided, told, asked, table))
-        return researches
-
-    async def _table(self, index: str | None, conn: object) -> IndexTable | None:
-        """The newest table of *index* that was loaded."""
-        if index is None:
-            return None
-        rows = await self.app.fetch(indices.page(index=index, limit=1), conn=conn)
-        return load(rows[0].content) if rows else None
+        async with self._within(conn) as connection:
+            if quote_id is not None:
+                found = [await self.library.quote(quote_id, conn=connection)]
+            else:
+                assert batch_id is not None
+                await self.library.batch(batch_id, conn=connection)
+                found = await researches.of_batch(connection, batch_id)
+            if not draft:
+                await researches.hold(connection, found)
+            told = await researches.researches(connection, found)
+        title = researches.title_of(quote_id, batch_id, draft=draft)
+        return await asyncio.to_thread(report.document, title, datetime.now(UTC), *told)
 
     async def valuation(self, quote_id: int) -> Report | None:
         """What the report says of the value of an asset: price, factors and value; None where no value was asked for,
@@ -237,101 +212,3 @@ class Reports:
 def of_row(closed: ClosedReport) -> Document:
     """The document of a closed report."""
     return from_json(orjson.dumps(closed.content))
-
-
-def _research(
-    quote: Quote,
-    tested: Sequence[Source],
-    decided: Sequence[Review],
-    terms: Mapping[str, Any],
-    told: ReportTerms,
-    table: IndexTable | None,
-) -> Research:
-    version = f"{quote.config_version_id} (versão {terms['version']})"
-    return Research(
-        number=str(quote.id),
-        object=quote.input_text or f"{quote.search_query_final or 'Item'} (identificado pela fotografia)",
-        researcher=quote.pesquisador or quote.created_by,
-        researched_at=quote.completed_at or quote.created_at,
-        sources=tuple(_source(each) for each in tested),
-        rules=told.rules,
-        max_days={**report.usual_days(), **told.max_days},
-        index=table,
-        index_wanted=told.index,
-        code=quote.codigo_item,
-        unit=quote.unit or "un",
-        quantity=quote.quantity or Decimal(1),
-        place=quote.local,
-        query=quote.search_query_final,
-        configuration=version,
-        asset=_asset(quote, told, version),
-        picture=_picture(quote),
-        legal_basis=told.legal_basis,
-        justification=told.justification,
-        approved_by=told.approved_by,
-        suppliers_chosen_because=told.suppliers_chosen_because,
-        decisions=tuple(
-            Decision(at=each.created_at, by=each.by, what=_ACTIONS[each.action], reason=each.reason) for each in decided
-        ),
-    )
-
-
-def _asset(quote: Quote, told: ReportTerms, version: str) -> Asset | None:
-    if (given := quote.condition) is None:
-        return None
-    return Asset(
-        factors=told.factors.of_version(version) if told.factors else None,
-        conservation=given.conservation,
-        years_used=given.years_used,
-        years_left=given.years_left,
-        book_value=given.book_value,
-    )
-
-
-def _picture(quote: Quote) -> Evidence | None:
-    if (image := quote.image) is None:
-        return None
-    return Evidence(
-        url=f"item:{quote.id}", sha256=image.sha256, blob=image.blob, captured_at=quote.created_at, kind=image.kind
-    )
-
-
-def _source(each: Source) -> report.Source:
-    kind = SourceKind(each.kind)
-    refused = Refusal(each.failure_reason) if each.failure_reason else None
-    if refused is None and not each.is_accepted:
-        refused = Refusal.OUTSIDE_BLOCK
-    return report.Source(
-        key=each.key,
-        title=each.title,
-        provider=each.provider,
-        kind=kind,
-        method=Method(each.extraction_method or _LISTED.get(kind, Method.GOOGLE_SHOPPING)),
-        # What was refused unseen shows what the list said.
-        price=each.price_value if each.price_value is not None else each.listed_price,
-        currency=each.currency,
-        url=each.url,
-        domain=each.domain,
-        seller=each.seller,
-        dated=each.dated or (None if each.evidence_blob else each.tested_at),
-        refused=refused,
-        reason=each.failure_message or "",
-        by=each.added_by,
-        evidence=_evidence(each),
-        detail={name: str(value) for name, value in (each.detail or {}).items()},
-    )
-
-
-def _evidence(each: Source) -> Evidence | None:
-    if each.evidence_blob is None or each.evidence_sha256 is None or each.captured_at is None:
-        return None
-    return Evidence(
-        url=each.url or f"{each.provider}:",
-        sha256=each.evidence_sha256,
-        blob=each.evidence_blob,
-        captured_at=each.captured_at,
-        kind=each.evidence_kind or "text/html",
-        screenshot=each.screenshot_file_id,
-        screenshot_sha256=each.screenshot_sha256,
-        without_screenshot=each.without_screenshot,
-    )

@@ -8,6 +8,8 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
+import orjson
+
 from retoma.pipelines.quotes.conditions import Condition
 from retoma.pipelines.quotes.images import KeptImage
 from retoma.pipelines.quotes.model import (
@@ -42,7 +44,7 @@ class NewQuote:
     place: str | None = None
     unit: str | None = None
     quantity: Decimal | None = None
-    image: KeptImage | None = None
+    images: Sequence[KeptImage] = ()
     condition: Condition | None = None
     index: int | None = None
 
@@ -73,9 +75,10 @@ def create(
         "by": by,
         "jobs": array([each.job_id for each in given]),
         "texts": array([each.text for each in given]),
-        "blobs": array([each.image and each.image.blob for each in given]),
-        "shas": array([each.image and each.image.sha256 for each in given]),
-        "kinds": array([each.image and each.image.kind for each in given]),
+        "blobs": array([each.images[0].blob if each.images else None for each in given]),
+        "shas": array([each.images[0].sha256 if each.images else None for each in given]),
+        "kinds": array([each.images[0].kind if each.images else None for each in given]),
+        "more": array([_more(each.images) for each in given]),
         "codes": array([each.code for each in given]),
         "places": array([each.place for each in given]),
         "units": array([each.unit for each in given]),
@@ -87,6 +90,12 @@ def create(
         "indexes": array([each.index for each in given]),
     }
     return Query(SQL["create"], row, params)
+
+
+def _more(images: Sequence[KeptImage]) -> str | None:
+    """The photographs after the first, as the row has them."""
+    told = [{"blob": each.blob, "sha256": each.sha256, "kind": each.kind} for each in images[1:]]
+    return orjson.dumps(told).decode() if told else None
 
 
 def wanted(job_id: int) -> Query[Wanted]:
@@ -222,6 +231,10 @@ def reset(batch_id: int) -> Query[int]:
 def decide(id: int, status: str, *, step: str, figures: Figures, error: str | None = None) -> Query[int]:
     params = {**_figures(figures), "id": id, "status": status, "step": step, "error": error}
     return Query(SQL["decide"], int, params)
+
+
+def hold_many(ids: Sequence[int]) -> Query[int]:
+    return Query(SQL["hold_many"], int, {"ids": array(list(ids))})
 
 
 def hold(id: int) -> Query[str]:

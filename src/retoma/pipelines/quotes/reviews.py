@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from retoma.pipelines.quotes.model import ClosedReport, Review
-from retoma.store.query import Query, load
+from retoma.store.query import Query, array, load
 
 SQL = load("retoma.pipelines.quotes.queries", "reviews.sql")
 
@@ -25,6 +27,10 @@ def put(
 
 def page(quote_id: int) -> Query[Review]:
     return Query(SQL["page"], Review, {"quote_id": quote_id})
+
+
+def of_many(quotes: Sequence[int]) -> Query[Review]:
+    return Query(SQL["of_many"], Review, {"quotes": array(list(quotes))})
 
 
 def close(

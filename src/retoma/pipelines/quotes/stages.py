@@ -67,6 +67,8 @@ STEPS: dict[str, int] = {
 }
 """The words of each step, and how much of the work is done by then, in percent."""
 
+QUEUE = "quotes"
+"""Where the work on quotes waits."""
 STUCK_MINUTES = 10
 """A quote in processing that has shown no sign of life for so long is stuck."""
 OLD_HOURS = 24

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Any
 
 from retoma.app.fetch import fetch
-from retoma.pipelines.quotes import bank, sources
+from retoma.pipelines.quotes import bank, bank_updates, sources
+from retoma.pipelines.quotes.bank_values import BankVehicle, NewUpdate, UpdateMode, away
 from retoma.pipelines.quotes.choosing import price_refusal
 from retoma.pipelines.quotes.extraction import keep
-from retoma.pipelines.quotes.model import BankVehicle
+from retoma.pipelines.quotes.model import Terms
 from retoma.pipelines.quotes.ports import (
     Analysis,
     Evidence,
@@ -18,6 +21,7 @@ from retoma.pipelines.quotes.ports import (
     Method,
     Offer,
     PriceSource,
+    Refusal,
     SourceKind,
 )
 from retoma.pipelines.quotes.pricing.domains import domain_of
@@ -28,36 +32,88 @@ from retoma.pipelines.quotes.stages import ProcessingCheckpoint
 _SECONDS = 60.0
 
 
-async def priced(quote: Working, market: Market, analysis: Analysis) -> Tested | None:
-    """The price of a vehicle, saved as the quote's only source; None when nobody knows one."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Priced:
+    """What a vehicle is worth; with a *review* a person decides whether it is."""
+
+    found: Tested
+    review: str | None = None
+
+
+async def priced(quote: Working, market: Market, analysis: Analysis) -> Priced | None:
+    """The price of a vehicle, saved as the quote's source; None when nobody knows one."""
     wanted = analysis.fipe_api or FipeWanted(marca=analysis.marca, modelo=analysis.modelo)
     await quote.reach(ProcessingCheckpoint.FIPE_SEARCH, "checking_price_bank")
     known = await quote.run.transact("bank", _known, wanted, quote.terms.vehicle_validity_months)
-    if known is not None and quote.terms.use_price_bank:
+    if not quote.terms.use_price_bank:
+        known = None
+    mode = None if known is None or known.fresh else UpdateMode(known.update_mode or quote.terms.bank_update)
+    if known is not None and mode is not UpdateMode.MARKET:
         await quote.note("using_cached_price", codigo_fipe=known.codigo_fipe)
-        found = _from_bank(known)
-        await quote.run.transact("vehicle", _saved, quote.id, found, None)
-        return found
+        return await _of_bank(quote, known, mode)
     for source in market.sources:
         query = source.query_for(analysis) if source.kind is SourceKind.TABLE else None
         if query is None:
             continue
         await quote.note("searching_fipe", query=query)
         answer = await quote.run.search(f"search/{source.provider}", source, query, limit=10, timeout=_SECONDS)
-        offer = _best(source.read(answer), wanted, quote)
+        offer = best(source.read(answer), wanted, quote.terms)
         if offer is None:
             return None
         evidence = await quote.run.step(
             f"evidence/{source.provider}", keep, market.pages, answer.raw, f"{source.provider}:{query}"
         )
         await quote.note("processing_fipe_result", title=offer.title)
-        found = _from_table(offer, source, evidence)
-        await quote.run.transact("vehicle", _saved, quote.id, found, wanted.vehicle_type)
-        return found
+        found = from_table(offer, source, evidence)
+        return await _of_table(quote, known, found, wanted.vehicle_type)
     return None
 
 
-def _best(offers: Sequence[Offer], wanted: FipeWanted, quote: Working) -> Offer | None:
+async def _of_bank(quote: Working, known: BankVehicle, mode: UpdateMode | None) -> Priced:
+    """The price of the bank: as it is where it is young or to be left alone, corrected, or left to a person."""
+    if mode is UpdateMode.IPCA:
+        return Priced(found=await quote.run.transact("vehicle", _corrected, quote.id, known))
+    found = _from_bank(known)
+    if mode is not UpdateMode.MANUAL:
+        await quote.run.transact("vehicle", _saved, quote.id, found, None)
+        return Priced(found=found)
+    new = NewUpdate(vehicle_id=known.id, mode=UpdateMode.MANUAL, before=known.price, quote_id=quote.id)
+    await quote.run.transact("vehicle", _left_to_a_person, quote.id, [found], new)
+    day = known.updated_at.date()
+    return Priced(found=found, review=f"bank_manual: the price of the bank is of {day}, and a person says what it is.")
+
+
+async def _of_table(quote: Working, known: BankVehicle | None, found: Tested, vehicle_type: str) -> Priced:
+    """The price of the table, which the bank takes over; too far from what the bank had, a person decides first."""
+    limit = quote.terms.bank_tolerance_percent
+    if known is None or found.price is None or found.detail.get("codigo_fipe") != known.codigo_fipe:
+        await quote.run.transact("vehicle", _saved, quote.id, found, vehicle_type)
+        return Priced(found=found)
+    far = away(known.price, found.price)
+    new = NewUpdate(
+        vehicle_id=known.id,
+        mode=UpdateMode.MARKET,
+        before=known.price,
+        after=found.price,
+        reference_month=found.detail.get("mes_referencia") or None,
+        evidence=found.evidence,
+        detail={"desvio_percentual": f"{far}", "tolerancia_percentual": f"{limit}"},
+        quote_id=quote.id,
+    )
+    if far <= limit:
+        await quote.run.transact("vehicle", _updated, quote.id, found, new)
+        return Priced(found=found)
+    told = f"The price bank says {known.price} of {known.updated_at.date()}; {found.price} is {far} % away."
+    before = replace(_from_bank(known), reason=str(Refusal.TOO_OLD), message=told)
+    await quote.run.transact("vehicle", _left_to_a_person, quote.id, [found, before], new)
+    return Priced(
+        found=found,
+        review=f"bank_tolerance: {found.price} is {far} % away from {known.price} of the price bank, and {limit} % is "
+        "the limit. A person decides.",
+    )
+
+
+def best(offers: Sequence[Offer], wanted: FipeWanted, terms: Terms) -> Offer | None:
     """The first of the right year and code whose price can be one."""
     for offer in offers:
         year = offer.detail.get("ano")
@@ -66,7 +122,7 @@ def _best(offers: Sequence[Offer], wanted: FipeWanted, quote: Working) -> Offer 
             continue
         if wanted.codigo_fipe is not None and code is not None and code != wanted.codigo_fipe:
             continue
-        if price_refusal(offer.price, offer.currency, quote.terms) is None and offer.refused is None:
+        if price_refusal(offer.price, offer.currency, terms) is None and offer.refused is None:
             return offer
     return None
 
@@ -102,7 +158,8 @@ def _from_bank(known: BankVehicle) -> Tested:
     )
 
 
-def _from_table(offer: Offer, source: PriceSource, evidence: Evidence) -> Tested:
+def from_table(offer: Offer, source: PriceSource, evidence: Evidence) -> Tested:
+    """The price of the table, as a source."""
     return Tested(
         key=offer.key,
         kind=str(offer.kind),
@@ -132,6 +189,41 @@ async def _known(connection: Connection, wanted: FipeWanted, months: int) -> Ban
     )
     rows = await fetch(connection, query)
     return rows[0] if rows else None
+
+
+async def _corrected(connection: Connection, id: int, known: BankVehicle) -> Tested:
+    """The price of the bank in money of today: a source of the quote, and the bank's price from now on."""
+    told, table = await bank_updates.corrected(connection, known)
+    memory = bank_updates.calculation(told, table)
+    today = datetime.now(UTC)
+    plain = _from_bank(known)
+    found = replace(plain, price=told.corrected, dated=today, detail={**plain.detail, **memory})
+    await fetch(connection, sources.save(id, found))
+    new = NewUpdate(
+        vehicle_id=known.id,
+        mode=UpdateMode.IPCA,
+        before=known.price,
+        after=told.corrected,
+        detail=memory,
+        quote_id=id,
+    )
+    await bank_updates.applied(connection, new)
+    return found
+
+
+async def _updated(connection: Connection, id: int, found: Tested, new: NewUpdate) -> int:
+    """The source of the quote, and the bank's price from now on."""
+    await fetch(connection, sources.save(id, found))
+    await bank_updates.applied(connection, new)
+    return id
+
+
+async def _left_to_a_person(connection: Connection, id: int, given: list[Tested], new: NewUpdate) -> int:
+    """The sources of the quote, and what a person decides about the bank with it."""
+    for each in given:
+        await fetch(connection, sources.save(id, each))
+    await bank_updates.asked(connection, new)
+    return id
 
 
 async def _saved(connection: Connection, id: int, found: Tested, vehicle_type: str | None) -> int:

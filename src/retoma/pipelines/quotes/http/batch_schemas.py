@@ -11,6 +11,7 @@ from pydantic import Field
 from retoma.pipelines.quotes.http.quote_schemas import Place, QuoteFilter, body_of
 from retoma.pipelines.quotes.lists import NAMES
 from retoma.pipelines.quotes.model import BatchItem, BatchStanding, Cost, QuoteBatch
+from retoma.pipelines.quotes.report_rows import ReportJob
 from retoma.web.api.schemas import requests as asked
 from retoma.web.api.schemas.responses import Schema, Time
 
@@ -44,6 +45,18 @@ class TextListOrder(ListOrder):
             pattern=r"[^;\s]",
         ),
     ]
+
+
+class ReportWanted(asked.Asked):
+    """A report that a worker is to write."""
+
+    close: bool = False
+
+
+class ImageGroups(asked.Wanted):
+    """Which photographs show one item."""
+
+    group: Literal["name"] | None = None
 
 
 class FileListOrder(ListOrder):
@@ -193,6 +206,43 @@ class BatchCosts(Schema):
             total_reais=sum(reais, Decimal(0)) if reais else None,
             providers=[ProviderCost.of(each) for each in costs],
         )
+
+
+class ReportMaking(Schema):
+    """A report of a batch that a worker writes: how far it is, and where its files are once it is ready."""
+
+    job_id: int
+    status: Literal["QUEUED", "MAKING", "READY", "FAILED"]
+    closing: bool
+    progress_percentage: int
+    asked_by: str
+    asked_at: Time
+    ready_at: Time | None
+    sha256: str | None
+    pdf_url: str | None
+    excel_url: str | None
+
+    @classmethod
+    def seen(cls, made: ReportJob, place: str) -> ReportMaking:
+        ready = made.ready_at is not None
+        return cls(
+            job_id=made.job_id,
+            status=made.state,
+            closing=made.closing,
+            progress_percentage=made.percent,
+            asked_by=made.asked_by,
+            asked_at=made.asked_at,
+            ready_at=made.ready_at,
+            sha256=made.sha256,
+            pdf_url=f"{place}/pdf" if ready else None,
+            excel_url=f"{place}/excel" if ready else None,
+        )
+
+
+class ReportsMaking(Schema):
+    """The reports of a batch, the newest first."""
+
+    results: list[ReportMaking]
 
 
 class BatchCancelled(Schema):

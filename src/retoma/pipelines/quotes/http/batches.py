@@ -9,12 +9,14 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
+from retoma.errors import Conflict
 from retoma.model.ids import BatchId
 from retoma.pipelines.quotes.exports import CSV, results
 from retoma.pipelines.quotes.http import batch_schemas as shapes
 from retoma.pipelines.quotes.http import schemas as desk_shapes
 from retoma.pipelines.quotes.http.context import CONTENT, LIMITED, Library, Number, base_of, files_of
 from retoma.pipelines.quotes.http.forms import READS, Given, given, made, refusal
+from retoma.pipelines.quotes.http.kept import streamed
 from retoma.pipelines.quotes.http.photographs import UNKEPT, kept_images, released
 from retoma.pipelines.quotes.http.quote_schemas import QuotesShown
 from retoma.pipelines.quotes.http.quotes import MADE, paged
@@ -36,6 +38,8 @@ router = APIRouter(prefix=ROOT, tags=["quotes"], route_class=ApiRoute)
 
 _PROBLEMS_TOLD = 100
 _PROBLEMS_SHOWN = 1000
+MOST_AT_THE_DOOR = 200
+"""Quotes of a batch whose draft is written within a request; a larger one is work for a worker."""
 _FILES = {"pdf": "pdf", "excel": "xlsx", "xlsx": "xlsx"}
 
 
@@ -78,12 +82,15 @@ async def create_batch_from_file(library: Library, visit: Here, request: Request
 
 @router.post("/images", status_code=202, response_model=shapes.BatchMade, responses=MADE, openapi_extra=shapes.IMAGES)
 @needs("submit", limited=True, streamed=True, refuses=(*LIMITED, *READS, *UNKEPT))
-async def create_batch_from_images(library: Library, visit: Here, request: Request) -> Response:
+async def create_batch_from_images(
+    wanted: Annotated[shapes.ImageGroups, Query()], library: Library, visit: Here, request: Request
+) -> Response:
     """Ask for the price of each item that a photograph shows, and come back at once. Its code is the name of the file;
-    an image that is not taken is told, and the others go on. A model that sees images is needed.
+    with ``group=name``, up to five files called alike but for a number (4711_1.jpg, 4711_2.jpg) show one item. An image
+    that is not taken is told, and the others go on. A model that sees images is needed.
     """
-    came, listed = await kept_images(library, request)
-    async with released(library, [each.kept for each in listed.items], visit):
+    came, listed = await kept_images(library, request, grouped=wanted.group == "name")
+    async with released(library, [image for each in listed.items for image in each.kept], visit):
         order = came.into(shapes.ListOrder)
         return await _begun(library, visit, request, came, order, listed)
 
@@ -214,21 +221,60 @@ async def get_batch_costs(id: Number, library: Library) -> shapes.BatchCosts:
     responses=files_of(MEDIA_TYPES["pdf"], MEDIA_TYPES["xlsx"], "text/csv"),
     response_class=Response,
 )
-@needs(CONTENT, limited=True, refuses=LIMITED)
+@needs(CONTENT, limited=True, refuses=(*LIMITED, "conflict"))
 async def download_batch(
     id: Number, format: Annotated[Literal["pdf", "excel", "xlsx", "csv"], Path()], library: Library, visit: Here
 ) -> Response:
     """The report of a batch as PDF or as a spreadsheet, a draft until it is closed; or all its results as CSV, with the
-    rows that were not taken.
+    rows that were not taken. That of a large batch is written by a worker, once it was asked for.
     """
-    await library.batch(id)
+    batch = await library.batch(id)
     ending = _FILES.get(format, "csv")
     headers = {"Content-Disposition": f'attachment; filename="lote-{id}.{ending}"'}
     if ending == "csv":
         return StreamingResponse(results(library, BatchId(id)), media_type=CSV, headers=headers)
     kind: Any = ending
-    content = await Reports(visit.app).file(kind, batch_id=id)
+    reports = Reports(visit.app)
+    for closed in await library.closed_reports(id):
+        if blob := closed.pdf_blob if kind == "pdf" else closed.xlsx_blob:
+            return await streamed(visit, blob, MEDIA_TYPES[ending], f"lote-{id}.{ending}")
+    count = batch.rows - batch.problems
+    if count > MOST_AT_THE_DOOR:
+        if blob := await reports.written(kind, id):
+            return await streamed(visit, blob, MEDIA_TYPES[ending], f"lote-{id}.{ending}")
+        raise Conflict(
+            f"The report of a batch of {count:,} quotes is written by a worker.",
+            next="Ask for it with POST …/generate-results, and come back when it is ready.",
+        )
+    content = await reports.file(kind, batch_id=id)
     return Response(content, media_type=MEDIA_TYPES[ending], headers=headers)
+
+
+@router.post("/{id}/generate-results", status_code=202)
+@needs("operate", limited=True, refuses=(*LIMITED, "conflict"))
+async def generate_batch_results(
+    id: Number, library: Library, visit: Here, request: Request, wanted: shapes.ReportWanted | None = None
+) -> shapes.ReportMaking:
+    """Have the report of a batch written, however many quotes it has, as PDF and as a spreadsheet. Asked again while it
+    is on its way, it answers the same. With ``close``, the report is final when it is ready: it never changes, and
+    nobody decides about its quotes from then on.
+    """
+    close = (wanted or shapes.ReportWanted()).close
+    made = await Reports(library.app).order(id, closing=close, by=visit.caller, conn=visit.conn)
+    await submitted(request, "job", [made.job_id])
+    return shapes.ReportMaking.seen(made, base_of(request, f"{ROOT}/{id}/download"))
+
+
+@router.get("/{id}/results")
+@needs("read", limited=True, refuses=LIMITED)
+async def list_batch_results(id: Number, library: Library, request: Request) -> shapes.ReportsMaking:
+    """The reports of a batch that workers write or have written, the newest first: how far each is, and where its files
+    are once it is ready.
+    """
+    await library.batch(id)
+    place = base_of(request, f"{ROOT}/{id}/download")
+    found = await Reports(library.app).ordered(id)
+    return shapes.ReportsMaking(results=[shapes.ReportMaking.seen(each, place) for each in found])
 
 
 # — acting —

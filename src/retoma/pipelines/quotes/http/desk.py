@@ -94,9 +94,9 @@ async def resume_quote_batch(
     """Continue a batch where it stopped; with ``reset_errors=true`` quotes that failed are tried again, too. What their
     stages have paid for is not paid again.
     """
-    done = await library_of(visit).resume_batch(
-        BatchId(id), reset_errors=wanted.reset_errors, by=visit.caller, conn=visit.conn
-    )
+    quotes = library_of(visit)
+    await quotes.app.jobs.recover()
+    done = await quotes.resume_batch(BatchId(id), reset_errors=wanted.reset_errors, by=visit.caller, conn=visit.conn)
     return shapes.BatchResumed(
         message=f"Lote {id} retomado." if done.changed else f"O lote {id} já está em andamento.",
         task_id=visit.correlation_id,

@@ -18,6 +18,20 @@ _ENDINGS = {"text/html": "html", "application/json": "json", **ENDINGS}
 _CLOSED = "default-src 'none'; frame-ancestors 'none'; sandbox"
 
 
+async def streamed(visit: Visit, blob: str, kind: str, filename: str) -> Response:
+    """A file that we have written ourselves, piece by piece; NotFound when it is not in the store any more."""
+    stack = AsyncExitStack()
+    content = await stack.enter_async_context(visit.app.provider(BlobStore).open(blob))
+
+    async def pieces() -> AsyncIterator[bytes]:
+        async with stack:
+            async for piece in content:
+                yield piece
+
+    headers = {"Content-Disposition": f'attachment; filename="{filename}"', "Content-Encoding": "identity"}
+    return StreamingResponse(pieces(), media_type=kind, headers=headers)
+
+
 async def sent(visit: Visit, blob: str | None, kind: str, name: str, *, inline: bool) -> Response:
     """The content of *blob*, piece by piece, under a *name* without its ending."""
     if blob is None or not visit.app.provides(BlobStore):

@@ -91,7 +91,9 @@ class PhotographedOrder(QuoteOrder):
 
 
 ORDER = body_of(
-    QuoteOrder, "An item, as a form or as JSON; a form may show it.", images="A photograph of it: PNG, JPEG or WebP."
+    QuoteOrder,
+    "An item, as a form or as JSON; a form may show it.",
+    images="A photograph of it: PNG, JPEG or WebP; up to five, of 20 MB together.",
 )
 
 

@@ -12,8 +12,9 @@ from retoma.pipelines.quotes.http import quote_schemas as shapes
 from retoma.pipelines.quotes.http.context import CONTENT, LIMITED, Library, Number, base_of, files_of
 from retoma.pipelines.quotes.http.forms import READS, given, made
 from retoma.pipelines.quotes.http.kept import sent
-from retoma.pipelines.quotes.http.photographs import UNKEPT, kept_image, released
+from retoma.pipelines.quotes.http.photographs import UNKEPT, kept_item, released
 from retoma.pipelines.quotes.images import MOST_BYTES as MOST_IMAGE_BYTES
+from retoma.pipelines.quotes.images import MOST_OF_ITEM
 from retoma.pipelines.quotes.library import Quotes
 from retoma.pipelines.quotes.model import Quote
 from retoma.pipelines.quotes.pricing.report import Report
@@ -40,12 +41,12 @@ MADE: dict[int | str, dict[str, Any]] = {202: {"headers": headers_of("Idempotenc
 @router.post("", status_code=202, response_model=shapes.QuoteMade, responses=MADE, openapi_extra=shapes.ORDER)
 @needs("submit", limited=True, streamed=True, refuses=(*LIMITED, *READS, *UNKEPT))
 async def create_quote_request(library: Library, visit: Here, request: Request) -> Response:
-    """Ask for the price of one item, by its words, by a photograph or by both, and come back at once; a worker finds
-    it.
+    """Ask for the price of one item, by its words, by up to five photographs or by both, and come back at once; a
+    worker finds it.
     """
-    came = await given(request, files=1, largest=MOST_IMAGE_BYTES)
+    came = await given(request, files=MOST_OF_ITEM, largest=MOST_IMAGE_BYTES)
     order = came.into(shapes.PhotographedOrder if came.files else shapes.QuoteOrder)
-    image = await kept_image(library, came)
+    images = await kept_item(library, came)
 
     async def make() -> tuple[int, Response]:
         await quotas_of(request).make_room(visit, 1)
@@ -55,7 +56,7 @@ async def create_quote_request(library: Library, visit: Here, request: Request) 
             place=(order.local or "").strip() or None,
             researcher=(order.pesquisador or "").strip() or None,
             project_id=order.project_id,
-            image=image,
+            image=images,
             condition=order.condition(),
             by=visit.caller,
             conn=visit.conn,
@@ -66,7 +67,7 @@ async def create_quote_request(library: Library, visit: Here, request: Request) 
         told = shapes.QuoteMade(quote_request_id=id, status=quote.status, status_url=place)
         return id, Response(told.model_dump_json(by_alias=True), 202, {"Location": place}, "application/json")
 
-    async with released(library, [image], visit):
+    async with released(library, images, visit):
         return await made(visit, request, came, make)
 
 

@@ -11,9 +11,11 @@ from retoma.errors import Conflict
 from retoma.model.ids import BatchId
 from retoma.pipelines.quotes.pages import view
 from retoma.pipelines.quotes.pages.context import ROOT, Library, Number, done, led, reads, shown, speaker
+from retoma.pipelines.quotes.reports import Reports
 from retoma.pipelines.quotes.stages import QuoteStatus
 from retoma.web.api.schemas.requests import Wanted
 from retoma.web.http.auth import Here, needs
+from retoma.web.http.quotas import submitted
 from retoma.web.pages.route import PageRoute
 
 router = APIRouter(prefix="/listas", route_class=PageRoute)
@@ -37,7 +39,7 @@ class RowsWanted(Wanted):
 
     situacao: Literal["", "PENDING", "PROCESSING", "DONE", "AWAITING_REVIEW", "ERROR", "CANCELLED"] = ""
     antes: Cursor | None = None
-    dito: Literal["", "resumed", "retried", "cancelled", "recovered", "refused"] = ""
+    dito: Literal["", "resumed", "retried", "cancelled", "recovered", "refused", "report"] = ""
 
 
 @router.get("")
@@ -76,6 +78,8 @@ async def show_batch(
         "quotes": view.named(found[:_ROWS], reads=content),
         "more": found[_ROWS - 1].id if len(found) > _ROWS else None,
         "wanted": wanted,
+        "results": await Reports(library.app).ordered(id, limit=5),
+        "report": next(iter(await library.closed_reports(id)), None),
         "open": any(
             standing.status_distribution.get(each, 0) for each in (QuoteStatus.PENDING, QuoteStatus.PROCESSING)
         ),
@@ -111,6 +115,34 @@ async def _resumed(id: int, library: Library, visit: Here, request: Request, *, 
         visit.unchanged = True
         return led(request, f"/listas/{id}?dito=refused")
     return led(request, f"/listas/{id}?dito={'retried' if reset_errors else 'resumed'}")
+
+
+@router.post("/{id}/relatorio")
+@needs("operate", limited=True)
+async def make_report(
+    id: Number,
+    library: Library,
+    visit: Here,
+    request: Request,
+    fechar: Annotated[Literal["", "1"], Query()] = "",
+    sim: Annotated[Literal["", "1"], Query()] = "",
+) -> Response:
+    """Have the report of a batch written by a worker; to close it, once the question was answered."""
+    batch = await library.batch(id, conn=visit.conn)
+    if fechar and not sim:
+        visit.unchanged = True
+        say, place = speaker(request), f"{ROOT}/listas/{id}"
+        question: dict[str, Any] = {
+            "heading": say("quotes.report.close"),
+            "about": batch.name or "",
+            "question": say("quotes.report.close_ask"),
+            "action": f"{place}/relatorio?fechar=1&sim=1",
+            "back": place,
+        }
+        return await shown(request, library, "ask", "batches", **question)
+    made = await Reports(library.app).order(id, closing=bool(fechar), by=visit.caller, conn=visit.conn)
+    await submitted(request, "job", [made.job_id])
+    return led(request, f"/listas/{id}?dito=report")
 
 
 @router.post("/{id}/cancelar")

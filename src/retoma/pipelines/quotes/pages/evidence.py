@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Response
+from fastapi import APIRouter, Path, Query, Response
 
 from retoma.errors import NotFound
 from retoma.pipelines.quotes.http.kept import sent
+from retoma.pipelines.quotes.images import MOST_OF_ITEM
 from retoma.pipelines.quotes.model import Source
 from retoma.pipelines.quotes.pages.context import CONTENT, Library, Number
 from retoma.web.api.schemas.requests import Id
@@ -38,13 +39,16 @@ async def show_screenshot(id: Number, source: Part, library: Library, visit: Her
 
 @router.get("/imagem")
 @needs(CONTENT, limited=True)
-async def show_image(id: Number, library: Library, visit: Here) -> Response:
-    """The photograph of the item, byte for byte as it was sent."""
+async def show_image(
+    id: Number, library: Library, visit: Here, numero: Annotated[int, Query(ge=1, le=MOST_OF_ITEM)] = 1
+) -> Response:
+    """A photograph of the item, byte for byte as it was sent."""
     visit.may(CONTENT)  # so that the audit has it
-    image = (await library.quote(id)).image
-    if image is None:
-        raise NotFound(f"Quote {id} has no image.")
-    return await sent(visit, image.blob, image.kind, f"item-{id}", inline=True)
+    images = (await library.quote(id)).images
+    if numero > len(images):
+        raise NotFound(f"Quote {id} has no image {numero}.")
+    image = images[numero - 1]
+    return await sent(visit, image.blob, image.kind, f"item-{id}-{numero}", inline=True)
 
 
 async def _source(library: Library, visit: Visit, id: int, source: int) -> Source:

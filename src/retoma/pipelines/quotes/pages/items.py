@@ -51,7 +51,7 @@ class QuotesWanted(Wanted):
 class QuoteWanted(Wanted):
     """What was just done."""
 
-    dito: Literal["", "accepted", "refused", "added", "dropped", "taken", "recovered", "cancelled"] = ""
+    dito: Literal["", "accepted", "refused", "added", "dropped", "taken", "recovered", "cancelled", "closed"] = ""
 
 
 @router.get("")
@@ -153,6 +153,28 @@ async def cancel_quote(
         return await shown(request, library, "ask", "items", **_question(speaker(request), id, _about(request, quote)))
     await library.cancel(id, by=visit.caller, conn=visit.conn)
     return led(request, f"/itens/{id}?dito=cancelled")
+
+
+@router.post("/{id}/fechar")
+@needs("operate", limited=True)
+async def close_report(
+    id: Number, library: Library, visit: Here, request: Request, sim: Annotated[Literal["", "1"], Query()] = ""
+) -> Response:
+    """Close the report of a quote for good, once the question was answered."""
+    quote = await library.quote(id, conn=visit.conn)
+    if not sim:
+        visit.unchanged = True
+        say, place = speaker(request), f"{ROOT}/itens/{id}"
+        question: dict[str, Any] = {
+            "heading": say("quotes.report.close"),
+            "about": _about(request, quote),
+            "question": say("quotes.report.close_quote_ask"),
+            "action": f"{place}/fechar?sim=1",
+            "back": place,
+        }
+        return await shown(request, library, "ask", "items", **question)
+    await Reports(library.app).close(quote_id=id, by=visit.caller, conn=visit.conn)
+    return led(request, f"/itens/{id}?dito=closed")
 
 
 def _about(request: Request, quote: Quote) -> str:

@@ -14,6 +14,7 @@ from retoma.model.ids import BatchId
 from retoma.pipelines.quotes.conditions import MOST_YEARS, ConditionRefused, condition_of
 from retoma.pipelines.quotes.images import MOST_BYTES as MOST_IMAGE_BYTES
 from retoma.pipelines.quotes.images import MOST_SIDE, ImageRefused, KeptImage
+from retoma.pipelines.quotes.keeping import shown_by
 from retoma.pipelines.quotes.library import Quotes
 from retoma.pipelines.quotes.lists import (
     LONGEST_CODE,
@@ -54,7 +55,7 @@ async def show_new_quote(library: Library, request: Request) -> Response:
 @needs("submit", limited=True, streamed=True)
 async def create_quote(library: Library, visit: Here, request: Request) -> Response:
     """A quote of one item, with or without a photograph; a worker does it."""
-    said, image, unseen = await _told(library, request)
+    said, images, unseen = await _told(library, request)
     if unseen:
         return await _form(library, request, given=said, unseen=unseen, status=_UNFIT)
     place, researcher = (said.get(name, "").strip()[:_LONGEST_PLACE] or None for name in ("place", "researcher"))
@@ -71,7 +72,7 @@ async def create_quote(library: Library, visit: Here, request: Request) -> Respo
                 place=place,
                 researcher=researcher,
                 project_id=project,
-                image=image,
+                image=images,
                 condition=condition,
                 by=visit.caller,
                 conn=conn,
@@ -79,29 +80,37 @@ async def create_quote(library: Library, visit: Here, request: Request) -> Respo
             new=True,
         )
     except (ConfigurationError, NotFound) as error:
-        if image is not None:  # who sends the form again sends it again
-            await library.let_go(ItemList(items=[ListedItem(line=1, text="", kept=image)]))
+        await _let_go(library, images)  # who sends the form again sends them again
         unfit = error.code if isinstance(error, ConditionRefused) else ""
         return await _form(library, request, given=said, wrong=not unfit, unfit=unfit, status=_UNFIT)
     await submitted(request, "job", [(await library.quote(id)).job_id])
     return led(request, f"/itens/{id}")
 
 
-async def _told(library: Quotes, request: Request) -> tuple[dict[str, str], KeptImage | None, str]:
-    """What the form says, the photograph that came with it, and why that is not taken if it is not."""
+async def _let_go(library: Quotes, images: tuple[KeptImage, ...]) -> None:
+    await library.let_go(ItemList(items=[ListedItem(line=1, text="", kept=images)]))
+
+
+async def _told(library: Quotes, request: Request) -> tuple[dict[str, str], tuple[KeptImage, ...], str]:
+    """What the form says, the photographs that came with it, and why they are not taken if they are not."""
     if not request.headers.get("content-type", "").startswith("multipart/"):
-        return await fields_of(request, largest=LARGEST_FORM), None, ""
-    upload, image, unseen = Upload(request), None, ""
+        return await fields_of(request, largest=LARGEST_FORM), (), ""
+    upload, unseen = Upload(request), ""
+    images: tuple[KeptImage, ...] = ()
     async for filename, pieces in upload.files():
         content = await _whole(pieces)
-        if content and image is None and not unseen:
+        if content and not unseen:
             try:
-                image = await library.keep_image(content, filename=filename)
+                images = (*images, await library.keep_image(content, filename=filename))
+                shown_by(images)
             except ImageRefused as error:
                 unseen = error.code  # and the fields that follow are read all the same
             except (OSError, ProviderError, ConfigurationError):
                 unseen = "store_unavailable"
-    return {key: value.replace("\0", "") for key, value in upload.fields.items()}, image, unseen
+    if unseen:
+        await _let_go(library, images)
+        images = ()
+    return {key: value.replace("\0", "") for key, value in upload.fields.items()}, images, unseen
 
 
 async def _whole(pieces: AsyncIterator[bytes]) -> bytes:

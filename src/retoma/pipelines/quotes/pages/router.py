@@ -5,6 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Request, Response
 from starlette.responses import RedirectResponse
 
+from retoma.pipelines.quotes.pages.bank import router as bank
 from retoma.pipelines.quotes.pages.batches import router as batches
 from retoma.pipelines.quotes.pages.context import ROOT
 from retoma.pipelines.quotes.pages.decisions import router as decisions
@@ -25,5 +26,5 @@ async def show_quotes(request: Request) -> Response:
     return RedirectResponse(f"{base_of(request)}{ROOT}/", 307)
 
 
-for each in (new, items, decisions, evidence, batches):
+for each in (new, items, decisions, evidence, batches, bank):
     router.include_router(each, prefix=ROOT)

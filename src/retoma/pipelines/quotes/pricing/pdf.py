@@ -9,6 +9,7 @@ import struct
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 WIDTH, HEIGHT = 595.0, 842.0
 """A4, in points."""
@@ -62,7 +63,10 @@ class Page:
 
 def measure(told: str, size: float, *, bold: bool = False) -> float:
     """How wide a line is, in points."""
-    units = sum(_width(letter) for letter in told)
+    return _points(sum(map(_width, told)), size, bold=bold)
+
+
+def _points(units: int, size: float, *, bold: bool) -> float:
     return units * size / 1000 * (_BOLDER if bold else 1)
 
 
@@ -166,6 +170,7 @@ def _escaped(told: str) -> str:
     return coded.replace("\\", "\\\\").replace("(", "\\(").replace(")", "\\)")
 
 
+@lru_cache(maxsize=4096)
 def _width(letter: str) -> int:
     base = unicodedata.normalize("NFD", letter)[0]
     place = ord(base) - 32
@@ -173,10 +178,11 @@ def _width(letter: str) -> int:
 
 
 def _broken(word: str, width: float, size: float, *, bold: bool) -> Iterator[str]:
-    piece = ""
+    piece, units = "", 0
     for letter in word:
-        if piece and measure(piece + letter, size, bold=bold) > width:
+        units += _width(letter)
+        if piece and _points(units, size, bold=bold) > width:
             yield piece
-            piece = ""
+            piece, units = "", _width(letter)
         piece += letter
     yield piece

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from decimal import Decimal
+from typing import Any
 
-from pydantic import TypeAdapter
+from pydantic import SerializerFunctionWrapHandler, TypeAdapter, model_serializer
 
 from retoma.pipelines.quotes.ports import Evidence, Method, Refusal, SourceKind
 from retoma.pipelines.quotes.pricing.correction import Corrected, IndexTable, correct, missing_month
@@ -112,6 +113,21 @@ class Research:
     asset: Asset | None = None
     picture: Evidence | None = None
     """The photograph of the item."""
+    more_pictures: tuple[Evidence, ...] = ()
+    """The others, where there are several."""
+
+    @property
+    def pictures(self) -> list[Evidence]:
+        """Every photograph of the item, in order."""
+        return [*([self.picture] if self.picture else []), *self.more_pictures]
+
+    @model_serializer(mode="wrap")
+    def _as_closed(self, told: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Without others they are not said: reports that were closed before there could be any keep their hash."""
+        found: dict[str, Any] = told(self)
+        if not self.more_pictures:
+            found.pop("more_pictures")
+        return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

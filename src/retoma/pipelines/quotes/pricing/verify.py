@@ -57,8 +57,10 @@ async def verify(content: bytes, blobs: Blobs) -> list[Problem]:
     problems = list(_derived(told))
     pictures: dict[str, bytes] = {}
     for report in told.reports:
-        if (shown := report.research.picture) and not await _is_kept(shown, blobs):
-            problems.append(Problem(f"item {report.research.number}", "its photograph is missing or is another one"))
+        lost = [each for each in report.research.pictures if not await _is_kept(each, blobs)]
+        problems += [Problem(f"item {report.research.number}", "its photograph is missing or is another one")] * len(
+            lost
+        )
         for number, source in enumerate(report.research.sources, start=1):
             where = f"item {report.research.number}, source {number}"
             problems += [Problem(where, each) for each in await _evidence(source, blobs, pictures)]

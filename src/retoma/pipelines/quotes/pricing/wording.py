@@ -138,7 +138,7 @@ def _thing(report: Report) -> Iterator[tuple[str, str]]:
         yield "Vida útil futura (anos)", str(asset.years_left)
         if asset.book_value is not None:
             yield "Valor contábil líquido", reais(asset.book_value)
-    if picture := report.research.picture:
+    for picture in report.research.pictures:
         yield "Fotografia do item (SHA-256)", picture.sha256
 
 

@@ -3,24 +3,25 @@
 -- name: create
 -- In the transaction that queues the jobs: a quote has its row and its job, or neither.
 insert into quotes.quote_requests (job_id, project_id, config_version_id, input_type, input_text, input_blob,
-                                   input_sha256, input_kind, codigo_item, local, pesquisador, unit, quantity,
+                                   input_sha256, input_kind, input_more, codigo_item, local, pesquisador, unit, quantity,
                                    conservation, years_used, years_left, book_value, original_quote_id, requote_number, batch_job_id, batch_index, created_by)
 select given.job_id, %(project_id)s::bigint, %(config_version_id)s::bigint, %(input_type)s::text, given.input_text,
-       given.input_blob, given.input_sha256, given.input_kind, given.codigo_item, given.local, %(pesquisador)s::text,
+       given.input_blob, given.input_sha256, given.input_kind, given.input_more::json, given.codigo_item, given.local, %(pesquisador)s::text,
        given.unit, given.quantity, given.conservation, given.years_used, given.years_left, given.book_value,
        %(original_quote_id)s::bigint, %(requote_number)s::integer,
        %(batch_job_id)s::bigint, given.batch_index, %(by)s::text
   from unnest(%(jobs)s::bigint[], %(texts)s::text[], %(blobs)s::text[], %(shas)s::text[], %(kinds)s::text[],
+              %(more)s::text[],
               %(codes)s::text[], %(places)s::text[], %(units)s::text[], %(quantities)s::numeric[],
               %(conservations)s::text[], %(used)s::integer[], %(left)s::integer[], %(book_values)s::numeric[],
               %(indexes)s::integer[])
-       as given (job_id, input_text, input_blob, input_sha256, input_kind, codigo_item, local, unit, quantity,
+       as given (job_id, input_text, input_blob, input_sha256, input_kind, input_more, codigo_item, local, unit, quantity,
                  conservation, years_used, years_left, book_value, batch_index)
 returning id, batch_index;
 
 -- name: wanted
 select quote.id as quote_id, quote.input_type, quote.input_text, quote.input_blob, quote.input_sha256,
-       quote.input_kind, quote.codigo_item, quote.unit, quote.quantity, configuration.terms
+       quote.input_kind, quote.codigo_item, quote.unit, quote.quantity, configuration.terms, quote.input_more
   from quotes.quote_requests as quote
   join quotes.configurations as configuration on configuration.id = quote.config_version_id
  where quote.job_id = %(job_id)s::bigint;
@@ -84,8 +85,8 @@ returning quote.id;
 
 -- name: page
 select quote.id, quote.job_id, quote.project_id, quote.config_version_id, quote.status, quote.input_type,
-       quote.input_text, quote.input_blob, quote.input_sha256, quote.input_kind, quote.codigo_item, quote.local,
-       quote.pesquisador, quote.unit, quote.quantity, quote.conservation, quote.years_used, quote.years_left,
+       quote.input_text, quote.input_blob, quote.input_sha256, quote.input_kind, quote.input_more, quote.codigo_item,
+       quote.local, quote.pesquisador, quote.unit, quote.quantity, quote.conservation, quote.years_used, quote.years_left,
        quote.book_value,
        case when %(whole)s::boolean then quote.claude_payload_json end as claude_payload_json,
        quote.search_query_final,
@@ -245,6 +246,13 @@ update quotes.quote_requests as quote
        error_message = %(error)s::text
  where quote.id = %(id)s::bigint and quote.status in ('AWAITING_REVIEW', 'DONE')
 returning quote.id;
+
+-- name: hold_many
+select quote.id
+  from quotes.quote_requests as quote
+ where quote.id = any (%(ids)s::bigint[])
+ order by quote.id
+   for no key update;
 
 -- name: hold
 select quote.status

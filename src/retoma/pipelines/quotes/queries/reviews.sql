@@ -13,6 +13,13 @@ select review.id, review.quote_id, review.source_id, review.action, review.reaso
  where review.quote_id = %(quote_id)s::bigint
  order by review.id;
 
+-- name: of_many
+select review.id, review.quote_id, review.source_id, review.action, review.reason, review.by, review.before,
+       review.after, review.created_at
+  from quotes.reviews as review
+ where review.quote_id = any (%(quotes)s::bigint[])
+ order by review.quote_id, review.id;
+
 -- name: close
 -- Once: a second report of the same thing is refused by the index, and nothing changes one that is closed.
 insert into quotes.closed_reports (quote_id, batch_id, content, sha256, pdf_blob, xlsx_blob, closed_by)

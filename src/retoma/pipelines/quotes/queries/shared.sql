@@ -8,7 +8,7 @@
              when job.state = 'running' then 'PROCESSING'
              else quote.status end as status,
         quote.status as written_status,
-        quote.input_type, quote.input_text, quote.input_blob, quote.input_sha256, quote.input_kind,
+        quote.input_type, quote.input_text, quote.input_blob, quote.input_sha256, quote.input_kind, quote.input_more,
         quote.codigo_item, quote.local, quote.pesquisador, quote.unit, quote.quantity,
         quote.conservation, quote.years_used, quote.years_left, quote.book_value,
         quote.claude_payload_json, quote.search_query_final, quote.google_shopping_response_json,

@@ -1,0 +1,1 @@
+drop table quotes.report_jobs;
