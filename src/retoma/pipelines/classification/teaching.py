@@ -18,7 +18,8 @@ from retoma.pipelines.classification.labels import LOCAL, SUB
 from retoma.pipelines.classification.model import Execution, ProjectDocument
 from retoma.pipelines.classification.refinement import Wish
 from retoma.pipelines.classification.refinements import Refinement
-from retoma.pipelines.classification.taught_file import Problem, Said, plain, read_lesson
+from retoma.pipelines.classification.taught_file import Problem, Said, read_lesson
+from retoma.pipelines.files.tables import plain
 
 _LONGEST = 200
 
