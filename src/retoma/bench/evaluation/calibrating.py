@@ -130,12 +130,17 @@ def _views(read: Sequence[ReadText], known: KnownLabels, columns: Sequence[int],
     )
 
 
+def loss_of(found: Sequence[Case], parameters: Floats) -> float:
+    """What is made least: the mean loss of the cases, and a little for being away from what is preferred."""
+    away = parameters - _PREFERRED
+    return float(np.mean([each.loss(parameters) for each in found]) + _PULL * (away @ away))
+
+
 def _least(found: Sequence[Case]) -> Floats:
     """The parameters with the least loss, by a quasi-Newton descent; no weight is below zero."""
 
     def loss(parameters: Floats) -> float:
-        away = parameters - _PREFERRED
-        return float(np.mean([each.loss(parameters) for each in found]) + _PULL * (away @ away))
+        return loss_of(found, parameters)
 
     def slope(parameters: Floats, here: float) -> Floats:
         return np.array([(loss(parameters + _STEP * unit) - here) / _STEP for unit in np.eye(len(parameters))])

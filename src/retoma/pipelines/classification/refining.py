@@ -216,7 +216,7 @@ class _Batch:
         voice = self.settings.voice[self.space.described]
         first = np.log(np.maximum(np.asarray(self.first.shares, dtype=np.float64), TINY))
         self._judge(voice * np.log(np.maximum(self.shares, TINY)) + (1 - voice) * first, temperature=1.0)
-        groups = Strangers(self.space, self.labels, self.fixed, self.settings).found()
+        groups = Strangers(self.space, self.first, self.labels, self.fixed, self.settings).found()
         for group in groups:
             self.labels[group.members] = OTHER
         for document, label in self.fixed.items():

@@ -55,9 +55,9 @@ class Settings:
     """The share of likely first results that a batch may change; one that changes more groups by something else than
     the labels, and is not believed.
     """
-    surer: tuple[float, int] = (0.2, 10)
+    surer: tuple[float, int] = (0.35, 10)
     """The first results that a batch must foresee: such a share of them, the surest, and so many at least."""
-    foreseen: float = 0.97
+    foreseen: float = 1.0
     """How many of these it must foresee from documents that are unlike them, for each that their shares promise."""
     folds: tuple[int, int] = (4, 24)
     """The parts into which it is cut for that, and the groups of like documents of which the parts are made."""
@@ -76,6 +76,8 @@ class Settings:
     """By how many standard deviations a kind must be less like every label's texts than usual, to fit none, in the same
     two cases.
     """
+    unsure: float = 0.6
+    """The mean share of the first results from which a group is no stranger: they knew a label for it."""
     group: tuple[int, float] = (8, 0.02)
     """The least size of a group of strangers: so many documents, and such a share of the batch."""
     groups: int = 8
