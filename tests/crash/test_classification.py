@@ -17,7 +17,6 @@ from oracle import Oracle
 from retoma import Retoma
 from retoma.pipelines import CLASSIFICATION
 from retoma.pipelines.classification.library import Classification
-from retoma.pipelines.classification.taught_file import Said
 from retoma.providers import BlobStore, Classifier, Extractor
 from retoma.providers.folder import FolderBlobs
 from retoma.providers.local import LocalClassifier, LocalExtractor
@@ -146,40 +145,4 @@ async def test_a_stalled_execution_resumed_twice_at_once_goes_on_once_and_redoes
     numbers = {int(code.partition(".")[0]) for code in finished}
     assert {number: classified(fleet)[number] for number in numbers} == {number: noted[number] for number in numbers}
     assert len(found) == 60
-    assert await library.app.system.verify() == []
-
-
-async def test_a_worker_killed_in_the_middle_of_a_refinement_leaves_nothing_half_applied_and_nothing_is_redone(
-    fleet: Fleet, oracle: Oracle, library: Classification, tmp_path: Path
-) -> None:
-    id = await begin(library, tmp_path / "taught", 120)
-    first = start(fleet, "ana")
-    await until(lambda: oracle.batch(id)[0] == "completed", seconds=300, what="it is completed")
-    first.send(signal.SIGKILL, executors=True)
-    project = (await library.execution(id)).project_id
-    rows = [Said(line=n, document=f"{n:05}.txt", label=list(KINDS)[n % 3]) for n in range(6)]
-    rows.append(Said(line=9, document="00009.txt", label="contrato"))  # a person's word
-    await library.teach(project, rows, by="ana")
-    asked, _ = await library.refine(id, by="ana")
-    before = oracle.rows("select id, category from retoma.classifications order by id")
-
-    second = start(fleet, "bruno")
-    saved = "select step from retoma.checkpoints where job_id = %s and set_aside_at is null"
-    await until(lambda: len(oracle.rows(saved, asked.job_id)) >= 1, what="a part of it is saved")
-    second.send(signal.SIGKILL, executors=True)
-    at_kill = oracle.rows("select finished_at from classification.refinements where id = %s", asked.id)[0][0]
-    between = oracle.rows("select id, category from retoma.classifications order by id")
-    made = oracle.rows("select text_sha256, xmin::text from classification.vectors")
-    start(fleet, "carla")
-    done = "select state from retoma.jobs where id = %s"
-    await until(lambda: oracle.rows(done, asked.job_id)[0][0] == "completed", seconds=300, what="it is refined")
-
-    assert at_kill is not None or between == before, "nothing is half applied"
-    now = await library.refinement(asked.id)
-    assert (now.total, now.examples) == (120, 7)
-    kept = set(oracle.rows("select text_sha256, xmin::text from classification.vectors"))
-    assert set(made) <= kept, "what was made is not made again"
-    assert len({sha for sha, _ in kept}) == len(kept)
-    word = [each for each in await library.results(id, limit=1000) if each.code == "00009.txt"]
-    assert [(each.category, each.decided_by) for each in word] == [("contrato", "ana")]
     assert await library.app.system.verify() == []

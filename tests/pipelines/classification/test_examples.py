@@ -10,9 +10,10 @@ import pytest
 
 from retoma.errors import ConfigurationError, Conflict
 from retoma.model.batch import Batch
-from retoma.pipelines.classification import examples
+from retoma.pipelines.classification import examples, refinements, reviews
 from retoma.pipelines.classification.library import Classification
 from retoma.pipelines.classification.taught_file import Said, read_lesson
+from retoma.providers.local import LocalClassifier
 from retoma.providers.local.encoder import Lexical
 from retoma.testing import drain
 
@@ -217,23 +218,34 @@ class TestCounts:
         }
 
 
-class TestTexts:
-    async def test_an_example_keeps_the_text_that_was_judged(self, library: Classification, batch: Batch) -> None:
-        await library.teach(project_of(batch), [Said(line=2, document="ata-00.txt", label="ata")], by="ana")
-
-        [text] = await library.app.fetch(examples.texts(project_of(batch)))
-
-        assert (text.excerpt or "").startswith("Aos 3 dias reuniram-se")
-
-
-class TestTaughtProject:
-    async def test_only_a_project_that_was_taught_something_is_told(
+class TestLessons:
+    async def test_an_example_from_elsewhere_comes_with_the_place_of_its_document(
         self, library: Classification, batch: Batch
     ) -> None:
-        before = await library.app.fetch(examples.taught_project(batch.id))
         await library.teach(project_of(batch), [Said(line=2, document="ata-00.txt", label="ata")], by="ana")
+        space = LocalClassifier(Lexical()).space
 
-        assert (before, await library.app.fetch(examples.taught_project(batch.id))) == ([], [project_of(batch)])
+        [inside] = await library.app.fetch(examples.lessons(project_of(batch), batch.id, space))
+        [elsewhere] = await library.app.fetch(examples.lessons(project_of(batch), 404, space))
+
+        assert (inside.label, inside.title, inside.inside, inside.place) == ("ata", "ata-00.txt", True, None)
+        assert (elsewhere.inside, elsewhere.place is not None, elsewhere.kept) == (False, True, None)
+
+
+class TestUnplaced:
+    async def test_the_text_of_an_example_is_placed_when_its_document_is_not(
+        self, library: Classification, batch: Batch
+    ) -> None:
+        await library.teach(project_of(batch), [Said(line=2, document="ata-00.txt", label="ata")], by="ana")
+        space = LocalClassifier(Lexical()).space
+
+        assert await library.app.fetch(examples.unplaced(project_of(batch), batch.id, "another", limit=9)) == []
+        assert await library.app.fetch(examples.unplaced(project_of(batch), 404, space, limit=9)) == []
+        [(sha, text)] = await library.app.fetch(examples.unplaced(project_of(batch), 404, "another", limit=9))
+        await library.app.fetch(refinements.keep_vectors("another", {sha: b"12"}))
+
+        assert text.startswith("Aos 3 dias reuniram-se")
+        assert await library.app.fetch(examples.unplaced(project_of(batch), 404, "another", limit=9)) == []
 
 
 class TestPage:
@@ -311,6 +323,70 @@ async def test_a_later_batch_of_the_project_starts_from_the_examples(
 
     assert done.examples == 4
     assert {each.category for each in await library.results(second.id)} == {"ofício"}
+
+
+async def test_every_change_by_button_keeps_what_it_was_what_it_is_and_why_in_the_one_table(
+    library: Classification, batch: Batch, psql: Any
+) -> None:
+    await mistaken(library, psql, batch)
+    said = [Said(line=place, document=f"oficio-{place:02}.txt", label="ofício") for place in range(3)]
+    await library.teach(project_of(batch), said, by="ana")
+    before = await found(library, batch)
+
+    done = await refined(library, batch)
+
+    now = await found(library, batch)
+    moved = {code for code, each in now.items() if each.category != before[code].category}
+    kept = {
+        id: (was["category"], then["category"], why["rule"])
+        for id, was, then, why in psql.execute(
+            "select result_id, before, after, why from classification.changes join classification.findings as finding"
+            " on finding.id = finding_id where job_id = %s and applied_at is not null",
+            [done.job_id],
+        )
+    }
+    assert len(moved) == done.changed > 0
+    for code in moved:
+        assert kept[now[code].id][:2] == (before[code].category, now[code].category)
+        assert now[code].was_label == before[code].category, "the page says so"
+    assert "example" in {kept[now[code].id][2] for code in moved}
+
+
+async def test_results_of_an_older_program_are_placed_before_they_are_compared(
+    library: Classification, batch: Batch, psql: Any
+) -> None:
+    psql.execute("delete from classification.document_vectors")
+    psql.commit()
+
+    done = await refined(library, batch)
+
+    placed = psql.execute("select count(*) from classification.document_vectors").fetchone()
+    finding = await library.finding(batch.id)
+    assert (placed, done.total) == ((36,), 36)
+    assert finding is not None
+    assert finding.documents == 36
+
+
+async def test_a_result_that_a_refinement_makes_doubtful_comes_to_the_desk_although_it_had_left_it(
+    library: Classification, batch: Batch, psql: Any
+) -> None:
+    one = next(iter((await found(library, batch)).values()))
+    psql.execute("update retoma.classifications set confidence = 'baixa' where id = %s", [one.id])
+    psql.commit()
+    await library.app.reviews.find(batch_id=batch.id, limit=100)
+    psql.execute("update retoma.reviews set state = 'gone', settled_at = now() where item = %s", [str(one.id)])
+    psql.execute(
+        "with finding as (insert into classification.findings (batch_id, job_id, outcome, documents, changed, others,"
+        " rounds, groups, unused) values (%s, 1, 'refined', 36, 0, 0, 1, '[]', '[]') returning id)"
+        " insert into classification.changes (finding_id, result_id, before, after, why, applied_at)"
+        " select id, %s, '{}', '{}', '{}', now() + interval '1 second' from finding",
+        [batch.id, one.id],
+    )
+    psql.commit()
+
+    doubts = await library.app.fetch(reviews.doubts(100))
+
+    assert [each.item for each in doubts] == [str(one.id)]
 
 
 async def test_who_asks_while_a_refinement_is_at_work_gets_that_one(library: Classification, batch: Batch) -> None:

@@ -13,6 +13,8 @@ from retoma.pipelines.classification import findings
 from retoma.pipelines.classification.findings import Change
 from retoma.pipelines.classification.library import Classification
 from retoma.pipelines.classification.model import Result
+from retoma.providers.local import LocalClassifier
+from retoma.providers.local.encoder import Lexical
 from retoma.testing import drain
 
 BEFORE = {"category": "ata", "subcategory": None, "confidence": "alta"}
@@ -126,6 +128,40 @@ class TestApply:
 
         assert told == [(one.id, False)]
         assert (await first(library, batch)).category != "contrato"
+
+
+class TestLineUp:
+    async def test_a_result_without_a_turn_loses_the_one_it_had(
+        self, library: Classification, batch: Batch, psql: psycopg.Connection
+    ) -> None:
+        one, two = [each.id for each in await library.results(batch.id)][:2]
+        await library.app.fetch(findings.line_up(batch.id, {one: 0.5, two: 0.25}))
+
+        changed = await library.app.fetch(findings.line_up(batch.id, {two: 0.25}))
+
+        turns = psql.execute("select result_id, turn from classification.document_vectors where turn is not null")
+        assert (changed, turns.fetchall()) == ([one], [(two, 0.25)])
+
+
+class TestUnplaced:
+    async def test_only_what_lies_nowhere_in_this_space(self, library: Classification, batch: Batch) -> None:
+        ids = [each.id for each in await library.results(batch.id)]
+        model = LocalClassifier(Lexical()).space
+
+        assert await library.app.fetch(findings.unplaced(batch.id, model, after=0, limit=10)) == []
+        other = await library.app.fetch(findings.unplaced(batch.id, "another", after=0, limit=10))
+        assert [id for id, text in other if text] == ids
+
+
+class TestPut:
+    async def test_a_result_lies_where_it_was_put_last(self, library: Classification, batch: Batch) -> None:
+        one = await first(library, batch)
+
+        done = await library.app.fetch(findings.put("another", [(one.id, b"12"), (404, b"34")]))
+
+        assert done == [one.id]
+        found = {each.id: each for each in await library.app.fetch(findings.material(batch.id))}
+        assert (found[one.id].model, bytes(found[one.id].vector or b"")) == ("another", b"12")
 
 
 class TestLatest:

@@ -10,7 +10,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from retoma.pipelines.classification import finishing
+from retoma.pipelines.classification import refinement
 from retoma.pipelines.classification.labels import written
 from retoma.pipelines.classification.library import Classification
 from retoma.pipelines.classification.model import Result
@@ -201,7 +201,7 @@ async def test_what_a_person_decided_never_changes_and_teaches(
 async def test_changes_are_applied_in_pieces_and_each_of_them_once(
     library: Classification, prepared: Prepared, monkeypatch: pytest.MonkeyPatch, psql: psycopg.Connection
 ) -> None:
-    monkeypatch.setattr(finishing, "PIECE", 3)
+    monkeypatch.setattr(refinement, "PIECE", 3)
     batch = await library.start(await prepared(texts(14)))
 
     await drain(library.app)

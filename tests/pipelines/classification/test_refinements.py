@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import orjson
 import pytest
 
 from retoma.model.batch import Batch
-from retoma.pipelines.classification import refinements
+from retoma.pipelines.classification import findings, refinements
+from retoma.pipelines.classification.findings import Change
 from retoma.pipelines.classification.library import Classification
-from retoma.pipelines.classification.refinements import Change, Gain, LabelGain
+from retoma.pipelines.classification.refinements import Gain, LabelGain
 from retoma.testing import drain
 
 
@@ -20,10 +22,6 @@ async def batch(library: Classification, project: Callable[..., Any]) -> Batch:
     started = await library.start(await project(model="local"))
     await drain(library.app)
     return started
-
-
-def changed(id: int, was: str) -> Change:
-    return Change(id=id, was=was, label="laudo", confidence="media", score=0.7, margin=0.4, justification="perto")
 
 
 class TestBegin:
@@ -42,42 +40,12 @@ class TestPage:
         assert [each.id for each in await library.refinements(batch.id)][:2] == [second.id, first.id]
 
 
-class TestMaterial:
-    async def test_a_result_comes_with_its_text_and_its_shares(self, library: Classification, batch: Batch) -> None:
-        found = await library.app.fetch(refinements.material(batch.id))
-
-        assert len(found) == 2
-        assert all(each.text and each.shares and not each.decided and each.said is None for each in found)
-
-
 class TestKeepVectors:
     async def test_the_same_text_is_kept_once(self, library: Classification) -> None:
         first = await library.app.fetch(refinements.keep_vectors("m", {"a": b"12", "b": b"34"}))
         again = await library.app.fetch(refinements.keep_vectors("m", {"a": b"99"}))
 
         assert (sorted(first), again) == (["a", "b"], [])
-
-
-class TestVectors:
-    async def test_a_vector_is_found_by_its_text_and_model(self, library: Classification) -> None:
-        await library.app.fetch(refinements.keep_vectors("m", {"a": b"12"}))
-
-        [kept] = await library.app.fetch(refinements.vectors("m", ["a", "b"]))
-
-        assert bytes(kept.vector) == b"12"
-        assert await library.app.fetch(refinements.vectors("other", ["a"])) == []
-
-
-class TestChange:
-    async def test_only_a_result_that_is_as_it_was_changes(self, library: Classification, batch: Batch) -> None:
-        first, second = await library.results(batch.id)
-
-        done = await library.app.fetch(
-            refinements.change(batch.id, [changed(first.id, str(first.category)), changed(second.id, "outra")])
-        )
-
-        assert done == [first.id]
-        assert [each.category for each in await library.results(batch.id)] == ["laudo", second.category]
 
 
 class TestTellDesk:
@@ -94,6 +62,18 @@ class TestTellDesk:
 
         assert (waiting, await library.app.reviews.find(batch_id=batch.id)) == (2, [])
 
+    async def test_what_waits_is_asked_in_its_turn(self, library: Classification, batch: Batch, psql: Any) -> None:
+        psql.execute("update retoma.classifications set confidence = 'baixa' where batch_id = %s", [batch.id])
+        psql.commit()
+        await library.app.reviews.find(batch_id=batch.id)
+        first, second = [each.id for each in await library.results(batch.id)]
+        await library.app.fetch(findings.line_up(batch.id, {first: 0.9, second: 0.1}))
+
+        await library.app.fetch(refinements.tell_desk(batch.id))
+
+        waiting = await library.app.reviews.find(batch_id=batch.id)
+        assert [int(each.item) for each in waiting] == [second, first]
+
 
 class TestFinish:
     async def test_the_figures_come_back_as_they_were_kept(self, library: Classification, batch: Batch) -> None:
@@ -102,11 +82,27 @@ class TestFinish:
             decided=1, agreed_after=1, labels=(LabelGain(label="ata", decided=1),), moves=(("ata", "laudo", 2),)
         )
 
+        one, two = await library.results(batch.id)
+        finding = await planned(library, batch, {one.id: "laudo", two.id: str(two.category)})
+        await library.app.fetch(findings.apply(finding, after=0, limit=10))
+
         await library.app.fetch(
             refinements.finish(
-                batch.id, asked.project_id, asked.job_id, examples=1, total=2, changed=2, gain=gain.as_json()
+                batch.id, asked.project_id, asked.job_id, finding, examples=1, total=2, gain=orjson.dumps(gain).decode()
             )
         )
 
         now = await library.refinement(asked.id)
-        assert (now.examples, now.total, now.changed, now.gain) == (1, 2, 2, gain)
+        assert (now.examples, now.total, now.changed, now.gain) == (1, 2, 1, gain), "one label is another"
+
+
+async def planned(library: Classification, batch: Batch, labels: dict[int, str]) -> int:
+    """A finding that gives results these labels, and a low confidence."""
+    (finding,) = await library.app.fetch(findings.find(batch.id, 1, outcome="refined", documents=2))
+    changes = []
+    for each in await library.results(batch.id):
+        before = {"category": each.category, "subcategory": None}
+        after = {"category": labels[each.id], "subcategory": None, "confidence": "baixa"}
+        changes.append(Change(each.id, before, after, {"rule": "centre"}))
+    await library.app.fetch(findings.plan(finding, changes))
+    return int(finding)

@@ -77,6 +77,37 @@ def test_a_batch_of_mostly_one_kind_is_not_spread_over_all_labels(sizes: tuple[i
     assert right(found, truth) >= float((first.labels == truth).mean())
 
 
+def test_a_batch_that_does_not_foresee_its_surest_results_is_not_believed() -> None:
+    world = World()
+    vectors, matter = world.documents((60, 60, 60, 60))
+    kinds = np.arange(len(matter)) % 4  # what the labels mean has nothing to do with what the vectors show
+    shares = np.full((len(kinds), 4), 0.02)
+    shares[np.arange(len(kinds)), kinds] = 0.94
+    first = First(labels=kinds, shares=shares, confidences=["alta"] * len(kinds))
+    believed = Settings(contradicted=1.0)
+
+    found = refine(vectors, world.texts(4), first, settings=believed)
+    blind = refine(vectors, world.texts(4), first, settings=replace(believed, foreseen=0.0))
+
+    assert (found.outcome, blind.outcome) == (Outcome.CONTRADICTED, Outcome.REFINED)
+    assert found.labels.tolist() == kinds.tolist()
+
+
+def test_copies_do_not_vouch_for_each_other() -> None:
+    world = World(kinds=8)
+    forms, _ = world.documents((1,) * 8)
+    vectors = unit(np.repeat(forms, 12, axis=0) + 0.01 * world.chance.normal(size=(96, WIDTH)))
+    kinds = np.repeat(np.arange(8) % 4, 12)  # two forms of each kind, which have nothing in common
+    shares = np.full((96, 4), 0.02)
+    shares[np.arange(96), kinds] = 0.94
+    first = First(labels=kinds, shares=shares, confidences=["alta"] * 96)
+    texts = [world.chance.normal(size=(3, WIDTH)) for _ in range(4)]
+
+    found = refine(vectors, texts, first, settings=Settings(contradicted=1.0))
+
+    assert found.outcome is Outcome.CONTRADICTED, "every form would be foreseen by its copies"
+
+
 def test_the_same_documents_give_the_same_result() -> None:
     world = World()
     vectors, truth = world.documents((40, 40, 40, 40))

@@ -21,6 +21,7 @@ import numpy as np
 
 from retoma.bench.evaluation import judging, labelled, samples, searching
 from retoma.bench.evaluation.labelled import Labelled
+from retoma.bench.evaluation.learning import learning
 from retoma.bench.evaluation.refinement import refinement
 from retoma.pipelines.books.text.editors import LocalEditor
 from retoma.providers import Extraction, Page, Verdict
@@ -276,6 +277,7 @@ MEASURES: dict[str, Callable[[], Any]] = {
     "short_texts": short_texts,
     "short_texts_without_encoder": lambda: short_texts(Lexical()),
     "refinement": refinement,
+    "learning": learning,
     "search": searching.search,
     "embedding": embedding,
     "summaries": summaries,

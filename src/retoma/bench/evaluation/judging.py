@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,12 @@ class Remembering:
         if new:
             self._rows.update(zip(new, self._encoder.encode(new), strict=True))
         return np.vstack([self._rows[text] for text in texts])
+
+
+@cache
+def shared_encoder() -> Remembering:
+    """The best encoder, for all figures of one run: they are told from the same texts."""
+    return Remembering(best_encoder())
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +139,7 @@ async def measured(
     encoder: Encoder | None = None,
 ) -> Figures:
     """One part of a set in both languages, each with names alone and with descriptions."""
-    known = Remembering(encoder or best_encoder())
+    known = Remembering(encoder) if encoder else shared_encoder()
     figures: Figures = {"split": split, "model": LocalClassifier(known).model}
     pooled: list[tuple[bool, float]] = []
     for language in heldout.LANGUAGES:

@@ -14,11 +14,11 @@ import numpy as np
 
 from retoma.bench.evaluation import heldout
 from retoma.bench.evaluation.heldout import labels as label_sets
+from retoma.bench.evaluation.judging import shared_encoder
 from retoma.pipelines.classification.choosing import order
 from retoma.pipelines.classification.learning import learn
 from retoma.pipelines.classification.refining import First, Refinement
 from retoma.providers.local.classify import LocalClassifier
-from retoma.providers.local.embed import LocalEmbedder
 
 DECISIONS = (0, 10, 30, 100)
 KINDS = 8
@@ -26,6 +26,11 @@ KINDS = 8
 _AT_ONCE = 10
 _TIMEOUT = 600.0
 _SEED = 20260121
+
+
+async def learning() -> dict[str, Any]:
+    """The curves of the test part: eight described kinds, in both languages."""
+    return {"split": "test", **{language: await curves("test", language) for language in heldout.LANGUAGES}}
 
 
 async def curves(split: str = "test", language: str = "pt", *, described: bool = True) -> dict[str, Any]:
@@ -52,12 +57,12 @@ class _Batch:
     @classmethod
     async def made(cls, texts: Sequence[str], truth: Sequence[int], kinds: dict[str, Any]) -> _Batch:
         """Every text alone, as an execution would find it."""
-        classifier, embedder, names = LocalClassifier(), LocalEmbedder(), list(kinds.values())
+        classifier, names = LocalClassifier(shared_encoder()), list(kinds.values())
         verdicts = [(await classifier.classify([each], names, timeout=_TIMEOUT))[0] for each in texts]
         shares = np.array([[each.scores[name.name] for name in names] for each in verdicts])
-        vectors = np.asarray((await embedder.embed(texts, timeout=_TIMEOUT)).vectors, dtype=np.float32)
+        vectors = np.array([each.vector for each in verdicts], dtype=np.float32)
         told = [[each for each in (name.name, name.description, *name.cues) if each] for name in names]
-        label_vectors = [np.asarray((await embedder.embed(each, timeout=_TIMEOUT)).vectors) for each in told]
+        label_vectors = [np.asarray(await classifier.place(each, timeout=_TIMEOUT)) for each in told]
         first = First(labels=shares.argmax(axis=1), shares=shares, confidences=[each.confidence for each in verdicts])
         return cls(vectors, label_vectors, first, truth)
 

@@ -7,6 +7,8 @@ weight off those that are like it; and one that is like nothing else waits, beca
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -26,12 +28,31 @@ def order(vectors: Rows, margins: NDArray[np.float64], known: Rows, *, most: int
     most = count if most is None else min(most, count)
     by_margin = np.argsort(margins, kind="stable")
     pool, rest = by_margin[:POOL], by_margin[POOL:]
-    chosen = [int(pool[place]) for place in _spread(vectors[pool], margins[pool], known, min(most, len(pool)))]
+    spread = _spread(vectors[pool], margins[pool], known, min(most, len(pool)))
+    chosen = [int(pool[place]) for place, _ in spread]
     return [*chosen, *(int(place) for place in rest[: most - len(chosen)])]
 
 
-def _spread(vectors: Rows, margins: NDArray[np.float64], known: Rows, most: int) -> list[int]:
-    """Places in the pool, the best first: doubtful, typical of others, and unlike what is known."""
+def turns(vectors: NDArray[Any], margins: NDArray[np.float64], known: NDArray[Any]) -> list[float]:
+    """For each document a number between 0 and 1 by which to ask about them, the lowest first: the lowest margin of all
+    for the one that teaches most, and 1 for one that teaches nothing after those before it.
+    """
+    margins = np.clip(margins, 0.0, 1.0)
+    found = np.ones(len(margins))
+    pool = np.argsort(margins, kind="stable")[:POOL]
+    given = np.asarray(vectors[pool], dtype=np.float32)
+    spread = _spread(given, margins[pool], np.asarray(known, dtype=np.float32), len(pool))
+    if not spread or spread[0][1] <= 0.0:
+        return [float(each) for each in margins]  # they are like nothing, and say nothing of each other
+    most, least = spread[0][1], float(margins.min())
+    # What a document would teach never grows while others are chosen, so the numbers never fall.
+    for place, worth in spread:
+        found[pool[place]] = round(1.0 - (1.0 - least) * worth / most, 6)
+    return [float(each) for each in found]
+
+
+def _spread(vectors: Rows, margins: NDArray[np.float64], known: Rows, most: int) -> list[tuple[int, float]]:
+    """Places in the pool and their worth, the best first: doubtful, typical of others, and unlike what is known."""
     if not len(vectors):
         return []
     centred, seen = _centred(vectors, known)
@@ -40,11 +61,11 @@ def _spread(vectors: Rows, margins: NDArray[np.float64], known: Rows, most: int)
     weight = doubt * likeness.mean(axis=1)
     nearest = np.clip(centred @ seen.T, 0.0, 1.0).max(axis=1) if len(seen) else np.zeros(len(vectors))
     left = np.ones(len(vectors), dtype=bool)
-    chosen: list[int] = []
+    chosen: list[tuple[int, float]] = []
     for _ in range(most):
         worth = np.where(left, weight * (1.0 - nearest + 1e-6) ** _SHARPNESS, -1.0)
         best = int(worth.argmax())
-        chosen.append(best)
+        chosen.append((best, float(worth[best])))
         left[best] = False
         nearest = np.maximum(nearest, likeness[best])
     return chosen

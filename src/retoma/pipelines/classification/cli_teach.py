@@ -162,7 +162,7 @@ async def _refine(id: BatchId, reference: str, *, detach: bool) -> int:
 
 async def _followed(library: Classification, asked: Refinement, reference: str) -> Refinement:
     """The refinement when it has ended, done here when nobody else does it."""
-    from retoma.pipelines.classification.refine_again import refine_execution  # noqa: PLC0415 - so that --help is quick
+    from retoma.pipelines.classification.finishing import refine_execution  # noqa: PLC0415 - so that --help is quick
 
     app = library.app
     there = await app.workers.all()

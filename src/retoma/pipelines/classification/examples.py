@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
 from retoma.store.query import Query, array, load
 
@@ -53,13 +54,15 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True)
-class ExampleText:
-    """An example as it is learned from; without a text when its document was never read."""
+class TaughtPlace:
+    """An example as a batch learns from it: *inside* when its document is in the batch; else with where it lies."""
 
     id: int
-    document_id: int
     label: str
-    excerpt: str | None
+    title: str
+    inside: bool
+    place: bytes | None = field(repr=False)
+    kept: bytes | None = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +81,10 @@ class Withdrawn:
     id: int
     result_id: int | None
     back: int
+
+
+def _pair(*row: Any) -> tuple[Any, ...]:
+    return row
 
 
 def _id(id: int, *_: object) -> int:
@@ -129,12 +136,14 @@ def page(
     return Query(SQL["page"], Example, params)
 
 
-def texts(project_id: int) -> Query[ExampleText]:
-    return Query(SQL["texts"], ExampleText, {"project_id": project_id})
+def unplaced(project_id: int, batch_id: int, model: str, *, limit: int) -> Query[tuple[str, str]]:
+    params = {"project_id": project_id, "batch_id": batch_id, "model": model, "limit": limit}
+    return Query(SQL["unplaced"], _pair, params)
 
 
-def taught_project(batch_id: int) -> Query[int]:
-    return Query(SQL["taught_project"], _id, {"batch_id": batch_id})
+def lessons(project_id: int, batch_id: int, model: str) -> Query[TaughtPlace]:
+    params = {"project_id": project_id, "batch_id": batch_id, "model": model}
+    return Query(SQL["lessons"], TaughtPlace, params)
 
 
 def counts(project_id: int) -> Query[LabelCount]:

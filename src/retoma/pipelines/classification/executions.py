@@ -45,3 +45,7 @@ def archive(id: int) -> Query[int]:
 
 def unfinished(project_id: int, settings_hash: str) -> Query[int]:
     return Query(SQL["unfinished"], _id, {"project_id": project_id, "settings_hash": settings_hash})
+
+
+def project_of(batch_id: int) -> Query[int]:
+    return Query(SQL["project_of"], _id, {"batch_id": batch_id})

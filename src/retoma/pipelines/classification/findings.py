@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -33,6 +33,11 @@ class Material:
     margin: float | None
     justification: str
     title: str
+    example_id: int | None
+    said: str | None
+    """What a person said of the document, here or elsewhere in the project."""
+    proposed: str
+    """What had been found before a person decided; empty when nobody has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +48,11 @@ class Change:
     before: dict[str, Any]
     after: dict[str, Any]
     why: dict[str, Any]
+
+    @property
+    def moved(self) -> bool:
+        """Whether it has another label, and not only another confidence."""
+        return any(self.before[name] != self.after[name] for name in ("category", "subcategory"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +94,19 @@ def place(job_id: int, model: str, vector: bytes) -> Query[int]:
 
 def copy_place(job_id: int) -> Query[int]:
     return Query(SQL["copy_place"], _first, {"job_id": job_id})
+
+
+def unplaced(batch_id: int, model: str, *, after: int, limit: int) -> Query[tuple[int, str]]:
+    return Query(SQL["unplaced"], _pair, {"batch_id": batch_id, "model": model, "after": after, "limit": limit})
+
+
+def put(model: str, places: Sequence[tuple[int, bytes]]) -> Query[int]:
+    params = {
+        "model": model,
+        "results": array([id for id, _ in places]),
+        "vectors": array([f"\\x{vector.hex()}" for _, vector in places]),
+    }
+    return Query(SQL["put"], _first, params)
 
 
 def material(batch_id: int, *, after: tuple[str, int] = ("", 0), limit: int = 1000) -> Query[Material]:
@@ -134,6 +157,11 @@ def plan(finding_id: int, changes: Sequence[Change]) -> Query[int]:
 
 def apply(finding_id: int, *, after: int, limit: int) -> Query[tuple[int, bool]]:
     return Query(SQL["apply"], _pair, {"finding_id": finding_id, "after": after, "limit": limit})
+
+
+def line_up(batch_id: int, turns: Mapping[int, float]) -> Query[int]:
+    params = {"batch_id": batch_id, "results": array(list(turns)), "turns": array(list(turns.values()))}
+    return Query(SQL["line_up"], _first, params)
 
 
 def latest(batch_id: int) -> Query[Finding]:

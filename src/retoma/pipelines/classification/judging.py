@@ -9,9 +9,14 @@ from typing import Any
 import numpy as np
 import orjson
 
+from retoma.pipelines.classification.choosing import turns
+from retoma.pipelines.classification.examples import TaughtPlace
 from retoma.pipelines.classification.findings import Change, Material
+from retoma.pipelines.classification.gaining import Check, gain_of
 from retoma.pipelines.classification.labels import SUB
-from retoma.pipelines.classification.refining import OTHER, First, Outcome, Refinement, refine
+from retoma.pipelines.classification.learning import learn
+from retoma.pipelines.classification.refinements import Gain
+from retoma.pipelines.classification.refining import OTHER, First, Refinement, Why, refine
 from retoma.providers import Label
 
 OTHER_NAME = "outro"
@@ -29,6 +34,11 @@ def packed(vector: Sequence[float]) -> bytes:
     return np.asarray(vector, dtype=PRECISION).tobytes()
 
 
+def kept_whole(vector: Sequence[float]) -> bytes:
+    """The vector of an example's text, which is kept for as long as the example."""
+    return np.asarray(vector, dtype=np.float32).tobytes()
+
+
 @dataclass(frozen=True, slots=True)
 class Judgement:
     """What a batch says of its documents."""
@@ -38,10 +48,16 @@ class Judgement:
     groups: list[tuple[list[int], list[dict[str, Any]]]]
     """For each group of strangers the ids of its results, and its most typical documents."""
     unused: list[str]
+    turns: dict[int, float]
+    """By result in doubt, when a person is to be asked about it: the lowest first."""
+    gain: Gain
+    """What the examples were worth."""
 
 
 class Sheaf:
-    """The documents of a batch, taken page by page; only their vectors, their shares and their names stay."""
+    """The documents of a batch, taken page by page; only their vectors, their shares and their names stay. Examples
+    from elsewhere lie behind them.
+    """
 
     def __init__(self, labels: Sequence[Label]) -> None:
         self.names = [label.name for label in labels]
@@ -50,6 +66,8 @@ class Sheaf:
         self._shares: list[np.ndarray[Any, Any]] = []
         self.found: list[Material] = []
         self.left_out = 0
+        self.examples = 0
+        self._foreign: list[TaughtPlace] = []
 
     def take(self, page: Sequence[Material], model: str) -> None:
         """Take those documents that have a vector of this *model*."""
@@ -75,58 +93,99 @@ class Sheaf:
             row[own] = sure
         return row
 
+    def learn_from(self, lessons: Sequence[TaughtPlace]) -> None:
+        """Take the examples of the project; those from outside the batch only when it is known where they lie."""
+        self.examples = len(lessons)
+        for each in lessons:
+            vector = _read(each)
+            if each.inside or vector is None or not self._known(each.label):
+                continue
+            label = self._place(each.label)
+            row = np.full((1, len(self.names)), 1 / len(self.names), dtype=np.float32)
+            if label != OTHER:
+                row[:] = 0.0
+                row[0, label] = 1.0
+            self._vectors.append(vector[None, :])
+            self._shares.append(row)
+            self._foreign.append(each)
+
+    @property
+    def taught(self) -> list[int]:
+        """The examples whose documents are here, and whose results nobody decided yet."""
+        return [each.example_id for each in self.found if each.example_id is not None and not each.decided]
+
     def judged(self, texts: Sequence[np.ndarray[Any, Any]]) -> Judgement:
-        """Judge them by each other."""
+        """Judge them by each other and by the examples."""
         vectors = np.concatenate(self._vectors) if self._vectors else np.zeros((0, texts[0].shape[1]), dtype=PRECISION)
-        shares = np.concatenate(self._shares) if self._shares else np.zeros((0, len(self.names)), dtype=np.float32)
+        first = self._first()
         self._vectors, self._shares = [], []
-        labels = np.array([self._place(_label(each.category, each.subcategory)) for each in self.found], dtype=np.int64)
-        first = First(labels=labels, shares=shares, confidences=[each.confidence or "baixa" for each in self.found])
-        found = refine(vectors, texts, first, examples=self._examples())
+        said = self._said()
+        alone = refine(vectors, texts, first)
+        found = learn(vectors, texts, first, examples=said, alone=alone) if said else alone
+        check = Check(vectors, texts, first, said, alone)
+        changes = self._changes(found)
         return Judgement(
             refinement=found,
-            changes=self._changes(found),
+            changes=changes,
             groups=[
                 (
-                    [self.found[place].id for place in group.members],
-                    [{"id": self.found[place].id, "title": self.found[place].title} for place in group.central],
+                    [self.found[place].id for place in members],
+                    [{"id": self.found[place].id, "title": self.found[place].title} for place in central],
                 )
                 for group in found.groups
+                if (members := self._here(group.members)) and (central := self._here(group.central))
             ],
             unused=[self.names[label] for label in found.unused],
+            turns=self._turns(vectors, found),
+            gain=gain_of(self.found, self.names, found, check.left_out(len(self.found))),
         )
+
+    def _here(self, places: np.ndarray[Any, Any]) -> list[int]:
+        return [int(place) for place in places if place < len(self.found)]
+
+    def _first(self) -> First:
+        """What was found in each document alone; an example from elsewhere is what was said of it."""
+        shares = np.concatenate(self._shares) if self._shares else np.zeros((0, len(self.names)), dtype=np.float32)
+        labels = [self._place(_label(each.category, each.subcategory)) for each in self.found]
+        labels += [self._place(each.label) for each in self._foreign]
+        bands = [*(each.confidence or "baixa" for each in self.found), *("alta" for _ in self._foreign)]
+        return First(labels=np.array(labels, dtype=np.int64), shares=shares, confidences=bands)
+
+    def _turns(self, vectors: np.ndarray[Any, Any], found: Refinement) -> dict[int, float]:
+        """When a person is asked about each result in doubt, so that the first answers teach most."""
+        decided = [place for place, each in enumerate(self.found) if said_of(each) is not None]
+        decided += range(len(self.found), len(vectors))
+        doubtful = [
+            place for place, each in enumerate(self.found)
+            if found.confidences[place] == "baixa" and said_of(each) is None
+        ]  # fmt: skip
+        if len(doubtful) < 2:  # noqa: PLR2004 - one has no order
+            return {}
+        values = turns(vectors[doubtful], found.margins[doubtful], vectors[decided])
+        return {self.found[place].id: value for place, value in zip(doubtful, values, strict=True)}
 
     def _place(self, label: str) -> int:
         return self._places.get(label, OTHER)
 
-    def _examples(self) -> list[tuple[int, int]]:
-        return [
-            (place, self._place(each.label))
-            for place, each in enumerate(self.found)
-            if each.decided and (each.label in self._places or each.label == OTHER_NAME)
-        ]
+    def _known(self, label: str) -> bool:
+        return label in self._places or label == OTHER_NAME
+
+    def _said(self) -> list[tuple[int, int]]:
+        """The documents of which a person said the kind, here and elsewhere, as far as the kind has a label."""
+        said = [*(said_of(each) for each in self.found), *(each.label for each in self._foreign)]
+        return [(place, self._place(label)) for place, label in enumerate(said) if label and self._known(label)]
 
     def _changes(self, found: Refinement) -> list[Change]:
-        if found.outcome is not Outcome.REFINED:
-            return [self._restored(place) for place in range(len(self.found)) if self._moved(place)]
         changes = []
         for place, each in enumerate(self.found):
             label = int(found.labels[place])
             name = OTHER_NAME if label == OTHER else self.names[label]
-            if each.decided or (name == each.label and found.confidences[place] == each.band):
+            if said_of(each) is not None or (name == each.label and found.confidences[place] == each.band):
                 continue
+            if label == OTHER and found.reasons[place].why is Why.FIRST:
+                continue  # it was given a label that this execution has not
             changes.append(self._change(place, name, found))
         return changes
-
-    def _moved(self, place: int) -> bool:
-        """Whether a result is not what was found in its document alone: another batch had made it so."""
-        each = self.found[place]
-        return not each.decided and each.label != _label(each.category, each.subcategory)
-
-    def _restored(self, place: int) -> Change:
-        each = self.found[place]
-        after = {"category": each.category, "subcategory": each.subcategory, "confidence": each.confidence}
-        return Change(each.id, _as_it_is(each), {**_as_it_is(each), **after}, {"rule": "first"})
 
     def _change(self, place: int, name: str, found: Refinement) -> Change:
         each, reason = self.found[place], found.reasons[place]
@@ -138,7 +197,7 @@ class Sheaf:
             "likeness": reason.likeness,
             "likeness_before": reason.likeness_before,
             "documents": reason.documents,
-            "neighbours": [{"id": self.found[near].id, "title": self.found[near].title} for near in reason.neighbours],
+            "neighbours": [self._named(near) for near in reason.neighbours],
         }
         category, _, subcategory = name.partition(SUB)
         after = {
@@ -150,6 +209,24 @@ class Sheaf:
             "justification": _told(each, first, name, why),
         }
         return Change(each.id, _as_it_is(each), after, why)
+
+    def _named(self, place: int) -> dict[str, Any]:
+        """A document by its result and title; one from elsewhere by its title alone."""
+        if place < len(self.found):
+            return {"id": self.found[place].id, "title": self.found[place].title}
+        return {"id": None, "title": self._foreign[place - len(self.found)].title}
+
+
+def said_of(each: Material) -> str | None:
+    """What a person said of a document: as an example of the project, or of this result."""
+    return each.said or (each.label if each.decided else None)
+
+
+def _read(each: TaughtPlace) -> np.ndarray[Any, Any] | None:
+    """Where an example from elsewhere lies."""
+    if each.place is not None:
+        return np.frombuffer(each.place, dtype=PRECISION)
+    return None if each.kept is None else np.frombuffer(each.kept, dtype=np.float32).astype(PRECISION)
 
 
 def _without_vector(each: Material) -> Material:
@@ -176,8 +253,12 @@ def _told(each: Material, first: str, name: str, why: dict[str, Any]) -> str:
     """The reason in a sentence, in the language of the first one; what was said of the document alone stays below."""
     lead, _, rest = each.justification.partition("\n")
     alone = rest if lead.startswith(tuple(_LEADS.values())) else each.justification
+    if why["rule"] == Why.FIRST:
+        return alone
     language = "pt" if each.justification.startswith((_PT, _LEADS["pt"])) else "en"
     case = "other" if name == OTHER_NAME else "same" if name == first else "moved"
+    if why["rule"] == Why.EXAMPLE and case != "other":
+        case = "taught"
     said = _SAID[language, case].format(name=name, first=first, count=why["documents"])
     return f"{_LEADS[language]} {said}\n{alone}"
 
@@ -187,7 +268,9 @@ _SAID = {
     ("pt", "other"): "pertence a um grupo de {count} documentos que não se parece com nenhuma categoria.",
     ("pt", "same"): "continua em «{name}», junto de {count} documentos.",
     ("pt", "moved"): "está mais perto dos {count} documentos de «{name}» do que dos de «{first}».",
+    ("pt", "taught"): "e com o que as pessoas ensinaram, está mais perto de «{name}».",
     ("en", "other"): "it belongs to a group of {count} documents that is like no category.",
     ("en", "same"): "it stays “{name}”, beside {count} documents.",
     ("en", "moved"): "it is nearer to the {count} documents of “{name}” than to those of “{first}”.",
+    ("en", "taught"): "and with what people taught, it is nearest to “{name}”.",
 }

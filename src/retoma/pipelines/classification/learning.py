@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from retoma.pipelines.classification.refining import OTHER, First, Reason, Refinement, Why, margins_of, refine
 
 Floats = NDArray[np.float64]
+Places = NDArray[np.int64]
 
 _PIECE = 2048
 _LEAST = 1e-4
@@ -49,23 +50,27 @@ def learn(
     first: First,
     *,
     examples: Sequence[tuple[int, int]] = (),
+    alone: Refinement | None = None,
     weights: Weights | None = None,
 ) -> Refinement:
-    """As ``refine``, with the examples compared one by one as well."""
+    """As ``refine``, with the examples compared one by one as well. *alone* is what ``refine`` says without any, for
+    whoever asks several times.
+    """
     chosen = weights or Weights()
     refined = refine(vectors, texts, first, examples=examples)
     known = [(document, label) for document, label in examples if label != OTHER]
     if not known:
         return refined
-    said, trust = _said(vectors, known, len(texts), chosen)
-    base = _base(first, refine(vectors, texts, first), refined, known, chosen)
+    said, trust, nearest = _said(vectors, known, len(texts), chosen)
+    base = _base(first, alone or refine(vectors, texts, first), refined, known, chosen)
     shares = trust[:, None] * said + (1 - trust[:, None]) * base
     labels = shares.argmax(axis=1)
     strange = (refined.labels == OTHER) & (trust < 0.5)  # noqa: PLR2004 - a stranger that is like no example
     labels[strange] = OTHER
     for document, label in examples:
         labels[document] = label
-    return _told(refined, first, shares, labels, dict(examples), trust, chosen)
+    heard = (trust >= 0.5) | (labels != refined.labels)  # noqa: PLR2004 - as above
+    return _told(refined, first, shares, labels, dict(examples), np.where(heard, nearest, -1), chosen)
 
 
 def _base(
@@ -88,8 +93,10 @@ def _base(
 
 def _said(
     vectors: NDArray[Any], known: Sequence[tuple[int, int]], labels: int, chosen: Weights
-) -> tuple[Floats, Floats]:
-    """For each document what the examples say, as shares of the labels, and how far they are to be trusted."""
+) -> tuple[Floats, Floats, Places]:
+    """For each document what the examples say, as shares of the labels, how far they are to be trusted, and which of
+    them is the nearest.
+    """
     mean = np.asarray(vectors, dtype=np.float64).mean(axis=0)
     places = [document for document, _ in known]
     taught = _unit(np.asarray(vectors[places], dtype=np.float64) - mean)
@@ -97,10 +104,12 @@ def _said(
     owner = np.zeros((len(known), labels))
     owner[np.arange(len(known)), [label for _, label in known]] = 1.0
     said, trust = np.empty((len(vectors), labels)), np.empty(len(vectors))
+    close = np.empty(len(vectors), dtype=np.int64)
     for start in range(0, len(vectors), _PIECE):
         rows = _unit(np.asarray(vectors[start : start + _PIECE], dtype=np.float64) - mean)
         likeness = rows @ taught.T
         nearest = likeness.max(axis=1)
+        close[start : start + _PIECE] = np.array(places)[likeness.argmax(axis=1)]
         # Of each label the nearest example speaks: many alike do not outvote one that is nearer.
         best = np.where(owner.T[None, :, :] > 0, likeness[:, None, :], -1.0).max(axis=2)
         powers = np.exp(chosen.sharpness * (best - nearest[:, None])) * (owner.sum(axis=0) > 0)
@@ -109,25 +118,29 @@ def _said(
         trust[start : start + _PIECE] = np.where(
             copied >= chosen.copy, 1.0, 1 / (1 + np.exp(-(nearest - chosen.near) / chosen.width))
         )
-    return said, trust
+    return said, trust, close
 
 
 def _told(
     refined: Refinement,
     first: First,
     shares: Floats,
-    labels: NDArray[np.int64],
+    labels: Places,
     fixed: dict[int, int],
-    trust: Floats,
+    heard: Places,
     chosen: Weights,
 ) -> Refinement:
+    """As it was *refined*, and where an example was *heard* with that example as the reason."""
     margins = margins_of(shares)
     bands = np.where(margins >= chosen.high, "alta", np.where(margins >= chosen.medium, "media", "baixa"))
     bands[labels == OTHER] = "baixa"
     bands[list(fixed)] = "alta"
+    sizes = np.bincount(labels[labels != OTHER], minlength=shares.shape[1])
     reasons = [
-        replace(each, why=Why.EXAMPLE) if trust[place] >= 0.5 and each.why is not Why.FIRST else each  # noqa: PLR2004
-        for place, each in enumerate(refined.reasons)
+        replace(each, why=Why.EXAMPLE, neighbours=(int(near),), documents=int(sizes[label]))
+        if near >= 0 and label != OTHER
+        else each
+        for each, near, label in zip(refined.reasons, heard, labels, strict=True)
     ]
     return replace(
         refined,

@@ -18,9 +18,8 @@ from retoma.model.endings import Reject, Skip
 from retoma.model.retry import Retry
 from retoma.pipelines.classification import excerpt, findings, results
 from retoma.pipelines.classification.answer import Said, asked, shape_of
-from retoma.pipelines.classification.finishing import refine_batch
+from retoma.pipelines.classification.finishing import refine_batch, refine_execution
 from retoma.pipelines.classification.labels import LOCAL, SUB, from_json
-from retoma.pipelines.classification.refine_again import refine_execution
 from retoma.pipelines.files.ingest import hash_of, local_file
 from retoma.providers import (
     BlobStore,

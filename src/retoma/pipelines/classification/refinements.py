@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -38,10 +38,6 @@ class Gain:
     labels: tuple[LabelGain, ...] = ()
     moves: tuple[tuple[str, str, int], ...] = ()
     """From which label to which, and how many results, the most first."""
-
-    def as_json(self) -> str:
-        """As the table keeps it."""
-        return orjson.dumps(self).decode()
 
     @classmethod
     def read(cls, kept: Mapping[str, Any]) -> Gain:
@@ -79,48 +75,6 @@ class Refinement:
         return self.finished_at is None and self.state in ("queued", "running")
 
 
-@dataclass(frozen=True, slots=True)
-class Material:
-    """A result as it is refined."""
-
-    id: int
-    document_id: int
-    label: str
-    confidence: str
-    shares: dict[str, float] | None
-    text: str
-    decided: bool
-    example_id: int | None
-    said: str | None
-    proposed: str
-    """What had been found before a person decided; empty when nobody has."""
-
-    def __post_init__(self) -> None:
-        if isinstance(self.shares, str):
-            object.__setattr__(self, "shares", orjson.loads(self.shares))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
-    """A result that is another now."""
-
-    id: int
-    was: str
-    label: str
-    confidence: str
-    score: float
-    margin: float
-    justification: str
-
-
-@dataclass(frozen=True, slots=True)
-class Kept:
-    """A vector as it is kept."""
-
-    text_sha256: str
-    vector: bytes = field(repr=False)
-
-
 def _first(value: Any, *_: object) -> Any:
     return value
 
@@ -136,38 +90,26 @@ def page(
     return Query(SQL["page"], Refinement, {"batch_id": batch_id, "id": id, "open": open, "limit": limit})
 
 
-def material(batch_id: int, *, after: int = 0, limit: int = 500) -> Query[Material]:
-    return Query(SQL["material"], Material, {"batch_id": batch_id, "after": after, "limit": limit})
-
-
-def vectors(model: str, hashes: Sequence[str]) -> Query[Kept]:
-    return Query(SQL["vectors"], Kept, {"model": model, "hashes": array(hashes)})
-
-
 def keep_vectors(model: str, made: Mapping[str, bytes]) -> Query[str]:
     params = {"model": model, "hashes": array(list(made)), "vectors": array([each.hex() for each in made.values()])}
     return Query(SQL["keep_vectors"], _first, params)
-
-
-def change(batch_id: int, changes: Sequence[Change]) -> Query[int]:
-    params = {
-        "batch_id": batch_id,
-        "ids": array([each.id for each in changes]),
-        "were": array([each.was for each in changes]),
-        "labels": array([each.label for each in changes]),
-        "confidences": array([each.confidence for each in changes]),
-        "scores": array([each.score for each in changes]),
-        "margins": array([each.margin for each in changes]),
-        "justifications": array([each.justification for each in changes]),
-    }
-    return Query(SQL["change"], _first, params)
 
 
 def tell_desk(batch_id: int) -> Query[int]:
     return Query(SQL["tell_desk"], _first, {"batch_id": batch_id})
 
 
-def finish(batch_id: int, project_id: int, job_id: int, **figures: Any) -> Query[int]:
-    """*figures* are examples, total, changed and gain, which is JSON."""
-    params = {"batch_id": batch_id, "project_id": project_id, "job_id": job_id, **figures}
+def finish(
+    batch_id: int, project_id: int, job_id: int, finding_id: int, *, examples: int, total: int, gain: str | None
+) -> Query[int]:
+    """*gain* is JSON."""
+    params = {
+        "batch_id": batch_id,
+        "project_id": project_id,
+        "job_id": job_id,
+        "finding_id": finding_id,
+        "examples": examples,
+        "total": total,
+        "gain": gain,
+    }
     return Query(SQL["finish"], _first, params)

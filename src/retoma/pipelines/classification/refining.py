@@ -8,8 +8,10 @@ document goes to the nearest centre. Three things keep this from going astray:
 * All vectors are measured from one origin: the mean of the batch, less the mean of the labels' texts weighted by how
   many documents each label has. A plain mean would take the only class of a batch for what all documents share.
 * A label with many documents is more likely than one with few, so that one class is not split between labels.
-* The first result of each document, which knows its letters and its cues, has the larger say; and a batch that would
-  change many results that are likely right is not believed, because it groups by something else than the labels.
+* The first result of each document, which knows its letters and its cues, has a say to the end. A batch that would
+  change many results that are likely right is not believed, nor one that cannot foresee the surest of them from
+  documents that are unlike them (:mod:`~retoma.pipelines.classification.foreseeing`): it groups by something else than
+  the labels.
 
 Nothing here does I/O or draws a random number: the same documents in the same order give the same result. Vectors are
 read in pieces and never copied as a whole; time grows with documents times labels.
@@ -25,11 +27,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from retoma.pipelines.classification.foreseeing import foreseen
 from retoma.pipelines.classification.space import (
     FEWEST,
     OTHER,
     PIECE,
     TINY,
+    First,
     Floats,
     Places,
     Settings,
@@ -85,15 +89,6 @@ class Why(StrEnum):
     """A person decided it."""
     STRANGER = "stranger"
     """It belongs to a group that is far from every label."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class First:
-    """The result of each document alone: its label, and the share of every label, in their order."""
-
-    labels: Places
-    shares: NDArray[Any]
-    confidences: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,7 +216,7 @@ class _Batch:
         voice = self.settings.voice[self.space.described]
         first = np.log(np.maximum(np.asarray(self.first.shares, dtype=np.float64), TINY))
         self._judge(voice * np.log(np.maximum(self.shares, TINY)) + (1 - voice) * first, temperature=1.0)
-        groups = Strangers(self.space, self.labels, self.fixed, self.settings).found()
+        groups = Strangers(self.space, self.first, self.labels, self.fixed, self.settings).found()
         for group in groups:
             self.labels[group.members] = OTHER
         for document, label in self.fixed.items():
@@ -242,11 +237,13 @@ class _Batch:
         )
 
     def _contradicted(self) -> bool:
-        """Whether the batch changes too many of the results that are likely right."""
+        """Whether the batch changes too many of the results that are likely right, or does not foresee the surest."""
         likely = np.asarray(self.first.shares).max(axis=1) >= self.settings.likely
         likely[list(self.fixed)] = False
         changed = (self.labels != self.first.labels)[likely]
-        return bool(len(changed) and changed.mean() > self.settings.contradicted)
+        if len(changed) and changed.mean() > self.settings.contradicted:
+            return True
+        return foreseen(self.space, self.first, self.labels, self.fixed, self.settings) < self.settings.foreseen
 
     def _settle(self) -> int:
         """Move the centres until no document changes its label."""

@@ -45,16 +45,22 @@ class Settings:
     first_weight: float = 0.2
     """How much the first result and the texts of the labels count beside the centres."""
     temperature: float = 0.5
-    voice: tuple[float, float] = (0.5, 0.25)
+    voice: tuple[float, float] = (0.5, 0.4)
     """How much the batch counts beside the first result in the end: where labels have only a name, and where they have
     more.
     """
     likely: float = 0.6
     """The share from which a first result is likely right."""
-    contradicted: float = 0.15
+    contradicted: float = 0.2
     """The share of likely first results that a batch may change; one that changes more groups by something else than
     the labels, and is not believed.
     """
+    surer: tuple[float, int] = (0.35, 10)
+    """The first results that a batch must foresee: such a share of them, the surest, and so many at least."""
+    foreseen: float = 1.0
+    """How many of these it must foresee from documents that are unlike them, for each that their shares promise."""
+    folds: tuple[int, int] = (4, 24)
+    """The parts into which it is cut for that, and the groups of like documents of which the parts are made."""
     high: float = 0.9
     """The share from which a result is "alta", where labels have more than a name; with names alone it is "media"."""
     medium: float = 0.6
@@ -70,10 +76,21 @@ class Settings:
     """By how many standard deviations a kind must be less like every label's texts than usual, to fit none, in the same
     two cases.
     """
+    unsure: float = 0.6
+    """The mean share of the first results from which a group is no stranger: they knew a label for it."""
     group: tuple[int, float] = (8, 0.02)
     """The least size of a group of strangers: so many documents, and such a share of the batch."""
     groups: int = 8
     strangers: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class First:
+    """The result of each document alone: its label, and the share of every label, in their order."""
+
+    labels: Places
+    shares: NDArray[Any]
+    confidences: Sequence[str]
 
 
 class Space:

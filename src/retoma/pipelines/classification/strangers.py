@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from retoma.pipelines.classification.space import OTHER, TINY, Places, Settings, Space, unit
+from retoma.pipelines.classification.space import OTHER, TINY, First, Places, Settings, Space, unit
 
 CENTRAL = 3
 """Members of a group that are named as its most typical ones."""
@@ -26,8 +26,9 @@ class Group:
 class Strangers:
     """Finds groups of documents that are like each other and like no label."""
 
-    def __init__(self, space: Space, labels: Places, fixed: dict[int, int], settings: Settings) -> None:
+    def __init__(self, space: Space, first: First, labels: Places, fixed: dict[int, int], settings: Settings) -> None:
         self.space, self.settings = space, settings
+        self.best = np.asarray(first.shares, dtype=np.float64).max(axis=1)
         self.labels = np.array(labels)
         self.labels[[each for each, label in fixed.items() if label != OTHER]] = OTHER  # decided, and no strangers
         self.foreign = [each for each, label in fixed.items() if label == OTHER]
@@ -65,7 +66,8 @@ class Strangers:
                 unit(self.space.total(documents[strange])),
             )
         distant = self.usual[documents[strange]].mean() <= -self.settings.distant[self.space.described]
-        if near @ far > self.settings.apart[self.space.described] or not distant:
+        known = self.best[documents[strange]].mean() >= self.settings.unsure
+        if near @ far > self.settings.apart[self.space.described] or not distant or known:
             return None
         return documents[~strange], documents[strange]
 

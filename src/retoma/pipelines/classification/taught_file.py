@@ -5,13 +5,11 @@ No row is lost: it names a document and a label, or it has a problem with its li
 
 from __future__ import annotations
 
-import csv
-import io
-import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from retoma.errors import ConfigurationError
+from retoma.pipelines.files.tables import decoded, places_of, rows_of, separator_of
 
 MOST_BYTES = 10 << 20
 MOST_ROWS = 20_000
@@ -29,10 +27,6 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "part": ("subcategoria", "subtipo", "subcategory"),
 }  # fmt: skip
 """What people call each column, without accents and in small letters. The first that fits is taken."""
-
-_BOMS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
-_ENCODINGS = ("utf-8-sig", "cp1252", "latin-1")
-_SEPARATORS = (";", ",", "\t", "|")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,13 +58,6 @@ class Lesson:
     encoding: str = "utf-8"
 
 
-def plain(text: str) -> str:
-    """*text* in small letters without accents, marks and double blanks, for comparison."""
-    letters = unicodedata.normalize("NFKD", text.casefold())
-    kept = "".join(letter if letter.isalnum() else " " for letter in letters if not unicodedata.combining(letter))
-    return " ".join(kept.split())
-
-
 def read_lesson(content: bytes) -> Lesson:
     """The rows of a CSV file with a column of documents and one of labels."""
     if len(content) > MOST_BYTES:
@@ -79,8 +66,8 @@ def read_lesson(content: bytes) -> Lesson:
         )
     if content.startswith((b"PK\x03\x04", b"\xd0\xcf\x11\xe0", b"%PDF")):
         raise ConfigurationError("This file is no CSV.", next="Save the table as CSV, and send that.")
-    text, encoding = _decoded(content)
-    rows = list(_rows(text))
+    text, encoding = decoded(content)
+    rows = [row for row in rows_of(text, separator_of(text)) if any(cell.strip() for cell in row[1])]
     if not rows:
         raise ConfigurationError("The file is empty.", next=_EXAMPLE)
     (_, header), *body = rows
@@ -89,7 +76,8 @@ def read_lesson(content: bytes) -> Lesson:
         raise ConfigurationError(
             f"The file has {len(body):,} rows; at most {MOST_ROWS:,} are taken.", next="Send it in parts."
         )
-    lesson = Lesson(columns={what: header[place].strip() for what, place in places.items()}, encoding=encoding)
+    columns = {what: header[place].strip() for what, place in places.items()}
+    lesson = Lesson(columns=columns, encoding=encoding.removesuffix("-sig"))
     for line, cells in body:
         found = _read(line, cells, places)
         (lesson.said if isinstance(found, Said) else lesson.problems).append(found)  # type: ignore[arg-type]
@@ -99,40 +87,9 @@ def read_lesson(content: bytes) -> Lesson:
 _EXAMPLE = "The first row names the columns: 'file,label', then a row for each document."
 
 
-def _decoded(content: bytes) -> tuple[str, str]:
-    for mark, name in _BOMS.items():
-        if content.startswith(mark):
-            return content.decode(name, errors="replace"), name
-    for name in _ENCODINGS:
-        try:
-            return content.decode(name), name.removesuffix("-sig")
-        except UnicodeDecodeError:
-            continue
-    raise AssertionError("latin-1 reads everything")
-
-
-def _rows(text: str) -> Iterator[tuple[int, list[str]]]:
-    """The rows that say something, each with the line it begins on."""
-    text = text.replace("\0", "\ufffd").replace("\r\n", "\n").replace("\r", "\n")
-    first = next((line for line in text.split("\n") if line.strip()), "")
-    separator = max(_SEPARATORS, key=first.count)
-    reader = csv.reader(io.StringIO(text), delimiter=separator)
-    csv.field_size_limit(MOST_BYTES)
-    line = 1
-    for cells in reader:
-        if any(cell.strip() for cell in cells):
-            yield line, cells
-        line = reader.line_num + 1
-
-
 def _places(header: Sequence[str]) -> dict[str, int]:
     """Where each column is; without documents and labels nobody can be taught."""
-    names = [plain(cell) for cell in header]
-    places = {}
-    for what, known in NAMES.items():
-        found = next((names.index(name) for name in known if name in names), None)
-        if found is not None:
-            places[what] = found
+    places = places_of(header, NAMES)
     missing = [what for what in ("document", "label") if what not in places]
     if missing:
         shown = ", ".join(cell.strip()[:40] for cell in header[:8])

@@ -13,11 +13,13 @@ from retoma.model.ids import BatchId
 from retoma.pipelines.classification import documents, examples, executions, labels, refinements, reviews
 from retoma.pipelines.classification.catalogue import Catalogue
 from retoma.pipelines.classification.examples import Example, LabelCount
+from retoma.pipelines.classification.finishing import refine_execution
 from retoma.pipelines.classification.labels import LOCAL, SUB
 from retoma.pipelines.classification.model import Execution, ProjectDocument
-from retoma.pipelines.classification.refine_again import Wish, refine_execution
+from retoma.pipelines.classification.refinement import Wish
 from retoma.pipelines.classification.refinements import Refinement
-from retoma.pipelines.classification.taught_file import Problem, Said, plain, read_lesson
+from retoma.pipelines.classification.taught_file import Problem, Said, read_lesson
+from retoma.pipelines.files.tables import plain
 
 _LONGEST = 200
 

@@ -6,16 +6,14 @@ a problem with its line.
 
 from __future__ import annotations
 
-import csv
-import io
 import re
-import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from pathlib import PurePath
 
 from retoma.errors import ConfigurationError
+from retoma.pipelines.files.tables import NoText, Row, RowUnreadable, decoded, places_of, rows_of, separator_of
 from retoma.pipelines.quotes.conditions import Condition, ConditionRefused, condition_of
 from retoma.pipelines.quotes.images import KeptImage
 
@@ -26,9 +24,6 @@ LONGEST_CODE = 100
 LONGEST_CELL = 100_000
 
 _HEADER_WITHIN = 20  # rows above the table that may hold a title
-_ENCODINGS = ("utf-8-sig", "cp1252")
-_SEPARATORS = (";", ",", "\t", "|")
-_WORD = re.compile("[a-z0-9]+")
 _ZIP = b"PK\x03\x04"
 _OLD_EXCEL = b"\xd0\xcf\x11\xe0"
 _XLSX = "The spreadsheet"
@@ -144,8 +139,13 @@ def read_list(
         raise ListRefused("list_old_format", "This is a workbook of an old format.", next="Save it as XLSX or CSV.")
     if PurePath(filename).suffix.lower() in {".xlsx", ".xlsm"}:
         raise ListRefused("list_damaged", f"{_XLSX} is damaged.", next="Open it, save it anew, and send that.")
-    text, encoding = _decoded(content)
-    separator = _separator(text)
+    try:
+        text, encoding = decoded(content)
+    except NoText:
+        raise ListRefused(
+            "list_not_text", "This is neither CSV nor XLSX.", next="Save the list as CSV or XLSX."
+        ) from None
+    separator = separator_of(text)
     return _items(_csv_rows(text, separator), names, columns, most=most, encoding=encoding, separator=separator)
 
 
@@ -160,59 +160,12 @@ def read_text(text: str, *, most: int = MOST_ITEMS) -> ItemList:
 
 # — rows —
 
-Row = tuple[int, list[str]]
-
-
-def _decoded(content: bytes) -> tuple[str, str]:
-    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
-        encodings: tuple[str, ...] = ("utf-16",)
-    else:
-        encodings = _ENCODINGS
-    for encoding in encodings:
-        try:
-            text = content.decode(encoding)
-        except UnicodeDecodeError:
-            continue
-        if "\0" not in text:
-            return text, encoding
-    # Every byte is a letter in Latin-1: a file with others than the usual ones is none of letters.
-    if b"\0" in content:
-        raise ListRefused("list_not_text", "This is neither CSV nor XLSX.", next="Save the list as CSV or XLSX.")
-    return content.decode("latin-1"), "latin-1"
-
-
-def _separator(text: str) -> str:
-    """The sign that parts columns: the one that gives most lines the same number of columns, more than one."""
-    lines = text.split("\n", 40)[:40]
-
-    def fit(sign: str) -> tuple[int, int]:
-        try:
-            rows = csv.reader(io.StringIO("\n".join(lines), newline=""), delimiter=sign)
-            counts = [len(row) for row in rows if any(row)]
-        except csv.Error:
-            return 0, 0
-        usual = max(set(counts), key=counts.count, default=1)
-        return (counts.count(usual), usual) if usual > 1 else (0, 0)
-
-    best = max(_SEPARATORS, key=fit)
-    return best if fit(best) > (0, 0) else ";"
-
 
 def _csv_rows(text: str, separator: str) -> Iterator[Row]:
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
-    line = 1
-    while True:
-        try:
-            row = next(reader)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            raise ListRefused(
-                "list_damaged", f"Line {reader.line_num} cannot be read ({error}): a quotation mark may be open.",
-                next="Correct the line, and send the list again.",
-            ) from None  # fmt: skip
-        yield line, row
-        line = reader.line_num + 1
+    try:
+        yield from rows_of(text, separator)
+    except RowUnreadable as error:
+        raise ListRefused("list_damaged", str(error), next="Correct the line, and send the list again.") from None
 
 
 def _xlsx_rows(content: bytes) -> Iterable[Row]:
@@ -241,7 +194,7 @@ def _items(
             _take(found, line, row, places, most=most)
             continue
         above.append((line, row))
-        places = _places(row, names, columns)
+        places = places_of(row, names, columns)
         if "description" in places or "image" in places:
             told = {part: row[place].strip() for part, place in places.items()}
             headers = [each.strip() for each in row]
@@ -262,25 +215,6 @@ def _without_header(above: Sequence[Row], columns: Mapping[str, str] | None) -> 
         f"{seen}.", next="Name the column of descriptions, and send the list again.",
         headers=[each.strip()[:200] for each in first if each.strip()],
     )  # fmt: skip
-
-
-def _places(
-    row: Sequence[str], names: Mapping[str, tuple[str, ...]], columns: Mapping[str, str] | None
-) -> dict[str, int]:
-    """Where each part stands in a row of headers."""
-    headers = [_plain(each) for each in row]
-    places: dict[str, int] = {}
-    for part, usual in names.items():
-        wanted = (_plain(columns[part]),) if columns and part in columns else usual
-        place = next((headers.index(name) for name in wanted if name and name in headers), None)
-        if place is not None and place not in places.values():
-            places[part] = place
-    return places
-
-
-def _plain(text: str) -> str:
-    bare = unicodedata.normalize("NFKD", text[:200]).encode("ascii", "ignore").decode().lower()
-    return " ".join(_WORD.findall(bare))
 
 
 def _take(found: ItemList, line: int, row: Sequence[str], places: Mapping[str, int], *, most: int) -> None:

@@ -9,7 +9,8 @@ from typing import Any
 
 from retoma.errors import ConfigurationError, IsolatedCrash, IsolatedFailure
 from retoma.isolate import isolated
-from retoma.pipelines.quotes.lists import LONGEST_CELL, ListRefused, Row
+from retoma.pipelines.files.tables import Row
+from retoma.pipelines.quotes.lists import LONGEST_CELL, ListRefused
 
 _XLSX = "The spreadsheet"
 _ANEW = "Open it, save it anew, and send that."

@@ -66,7 +66,8 @@ class Weights:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
     """The parameters of one encoder: those with the least cross-entropy on the development part of the held-out set,
-    for 2 to 12 labels. ``retoma accuracy`` measures them on the other part.
+    for 2 to 12 labels that are described well, poorly and not at all. :mod:`retoma.bench.evaluation.calibrating` finds
+    them again; ``retoma accuracy`` measures them on the other part.
     """
 
     units: tuple[float, float, float, float]
@@ -80,13 +81,13 @@ class Calibration:
 CALIBRATIONS = {
     "use-multilingual-3": Calibration(
         units=(0.117, 0.047, 0.059, 0.3),
-        described=Weights(views=(1.24, 1.15, 1.09, 1.02), labels=-0.32, words=0.33),
-        bare=Weights(views=(0.33, 1.51, 0.0, 1.73), labels=-0.06, words=-0.08),
+        described=Weights(views=(1.47, 1.32, 0.59, 1.48), labels=-0.03, words=0.07),
+        bare=Weights(views=(0.69, 1.33, 0.0, 1.71), labels=-0.09, words=-0.16),
     ),
     "char-ngrams-1024": Calibration(
         units=(0.053, 0.043, 0.059, 0.3),
-        described=Weights(views=(0.62, 0.6, 1.21, 0.87), labels=0.06, words=0.96),
-        bare=Weights(views=(0.07, 0.76, 0.0, 1.32), labels=0.02, words=0.56),
+        described=Weights(views=(0.21, 0.38, 0.94, 1.3), labels=0.39, words=0.43),
+        bare=Weights(views=(0.15, 0.54, 0.09, 1.29), labels=0.19, words=0.61),
     ),
 }
 
@@ -104,7 +105,7 @@ class LocalClassifier:
     def __init__(self, encoder: Encoder | None = None) -> None:
         self._encoder = encoder or best_encoder()
         self._calibration = CALIBRATIONS[self._encoder.model]
-        self._known: _Known | None = None
+        self._known: KnownLabels | None = None
         self.model = f"{self._encoder.model}+char-tfidf"
         self.space = self._encoder.model
 
@@ -132,33 +133,33 @@ class LocalClassifier:
         if not texts:
             return ()
         known = self._know(labels)
-        read = [_Text(text, known, self._encoder, waiting) for text in texts]
+        read = [ReadText(text, known, self._encoder, waiting) for text in texts]
         shares = self.shares(read, known)
         return tuple(self._verdict(text, row, known) for text, row in zip(read, shares, strict=True))
 
-    def _know(self, labels: Sequence[Label]) -> _Known:
+    def _know(self, labels: Sequence[Label]) -> KnownLabels:
         """The labels as vectors; cached, because the next document usually has the same labels."""
         known = self._known
         if known is None or known.labels != labels:
-            known = self._known = _Known(labels, self._encoder)
+            known = self._known = KnownLabels(labels, self._encoder)
         return known
 
-    def shares(self, texts: Sequence[_Text], known: _Known) -> NDArray[np.float64]:
+    def shares(self, texts: Sequence[ReadText], known: KnownLabels) -> NDArray[np.float64]:
         """For each text the share of each label; each row adds up to 1."""
         meanings = np.vstack([text.meaning for text in texts])
         cues = np.vstack([text.cues for text in texts])
         letters = np.vstack([text.letters for text in texts])
         named = np.vstack([text.named for text in texts])
         words = np.array([text.words for text in texts], dtype=np.float64)
-        near = known.similarities(meanings, known.meanings.mean(axis=0))
+        near = known.similarities(meanings)
         alone = self._softmax((near, cues, letters, named), words, known)
         if not _is_even(alone):
             return alone
-        near = known.similarities(meanings, meanings.mean(axis=0))
+        near = known.similarities(meanings, background=meanings.mean(axis=0))
         views = (near, cues - cues.mean(axis=0), letters - letters.mean(axis=0), named)
         return self._softmax(views, words, known)
 
-    def _softmax(self, views: Views, words: NDArray[np.float64], known: _Known) -> NDArray[np.float64]:
+    def _softmax(self, views: Views, words: NDArray[np.float64], known: KnownLabels) -> NDArray[np.float64]:
         weights = self._calibration.described if known.described else self._calibration.bare
         total = sum(
             weight * (view - view.mean(axis=1, keepdims=True)) / each
@@ -168,7 +169,7 @@ class LocalClassifier:
         powers = np.exp(steep - steep.max(axis=1, keepdims=True))
         return np.asarray(powers / powers.sum(axis=1, keepdims=True))
 
-    def _verdict(self, text: _Text, shares: NDArray[np.float64], known: _Known) -> Verdict:
+    def _verdict(self, text: ReadText, shares: NDArray[np.float64], known: KnownLabels) -> Verdict:
         first, second = (int(place) for place in np.argsort(-shares, kind="stable")[:2])
         margin = round(float(shares[first] - shares[second]), 4)
         quote = text.sentences[int(text.nearest[:, first].argmax())]
@@ -194,7 +195,7 @@ def confidence_of(score: float) -> str:
     return "media" if score >= MEDIUM else "baixa"
 
 
-class _Known:
+class KnownLabels:
     """The labels, as vectors and letters."""
 
     def __init__(self, labels: Sequence[Label], encoder: Encoder) -> None:
@@ -206,15 +207,22 @@ class _Known:
         self.names = [[_folded(part).strip() for part in label.name.split(">")] for label in labels]
         self.described = 2 * sum(bool(label.description or label.cues) for label in labels) >= len(labels)
 
-    def similarities(self, meanings: Matrix, background: Matrix) -> NDArray[np.float64]:
-        """The cosine of each text to each label, both relative to the *background*: what all share tells nothing."""
-        return np.asarray(unit(meanings - background) @ unit(self.meanings - background).T, dtype=np.float64)
+    def similarities(
+        self, meanings: Matrix, background: Matrix | None = None, columns: Sequence[int] | None = None
+    ) -> NDArray[np.float64]:
+        """The cosine of each text to each label, both relative to the *background*: what all share tells nothing. It is
+        the mean of the labels unless another is given; *columns* are the places of some labels, as if there were no
+        others.
+        """
+        own = self.meanings if columns is None else self.meanings[list(columns)]
+        background = own.mean(axis=0) if background is None else background
+        return np.asarray(unit(meanings - background) @ unit(own - background).T, dtype=np.float64)
 
 
-class _Text:
+class ReadText:
     """A text as vectors and letters; computed alone, so that its neighbours do not matter."""
 
-    def __init__(self, text: str, known: _Known, encoder: Encoder, waiting: Waiting) -> None:
+    def __init__(self, text: str, known: KnownLabels, encoder: Encoder, waiting: Waiting) -> None:
         text = text if len(text) <= 2 * EDGE else f"{text[:EDGE]}\n\n{text[-EDGE:]}"
         self.language = language_of(text)
         found = sentences(text, self.language)

@@ -61,7 +61,7 @@ class Moved(Schema):
             semelhanca=why.get("likeness"),
             semelhanca_antes=why.get("likeness_before"),
             documentos_parecidos=why.get("documents"),
-            vizinhos=[near["id"] for near in why.get("neighbours", ())],
+            vizinhos=[near["id"] for near in why.get("neighbours", ()) if near["id"] is not None],
         )
 
 

@@ -109,25 +109,51 @@ select example.id, example.project_id, example.document_id, document.code, docum
  order by example.id
  limit %(limit)s::integer;
 
--- name: texts
--- The text of each example that stands, for whoever learns from it.
-select example.id, example.document_id, example.label, example.excerpt
+-- name: unplaced
+-- The texts of examples from outside a batch that lie nowhere in this space, each text once.
+select distinct example.text_sha256, example.excerpt
   from classification.examples as example
  where example.project_id = %(project_id)s::bigint
    and example.withdrawn_at is null
    and example.replaced_at is null
- order by example.id;
+   and example.excerpt ~ '[[:alnum:]]'
+   and not exists (select
+                     from retoma.classifications as own
+                    where own.batch_id = %(batch_id)s::bigint
+                      and own.document_id = example.document_id)
+   and not exists (select
+                     from classification.document_vectors as place
+                    where place.result_id = example.result_id
+                      and place.model = %(model)s::text)
+   and not exists (select
+                     from classification.vectors as vector
+                    where vector.text_sha256 = example.text_sha256
+                      and vector.model = %(model)s::text)
+ order by example.text_sha256
+ limit %(limit)s::integer;
 
--- name: taught_project
--- The project of an execution, when somebody has taught it something.
-select execution.project_id
-  from retoma.executions as execution
- where execution.batch_id = %(batch_id)s::bigint
-   and exists (select
-                 from classification.examples as example
-                where example.project_id = execution.project_id
-                  and example.withdrawn_at is null
-                  and example.replaced_at is null);
+-- name: lessons
+-- Every example of a project that stands, in the order in which they came; one from outside the batch with the place of
+-- its document, or of the text that was kept of it when that is gone.
+select example.id, example.label, coalesce(document.filename, document.code) as title,
+       own.id is not null as inside, place.vector as place, vector.vector as kept
+  from classification.examples as example
+  join retoma.project_documents as document on document.id = example.document_id
+  left join retoma.classifications as own
+    on own.batch_id = %(batch_id)s::bigint
+   and own.document_id = example.document_id
+  left join classification.document_vectors as place
+    on own.id is null
+   and place.result_id = example.result_id
+   and place.model = %(model)s::text
+  left join classification.vectors as vector
+    on own.id is null
+   and vector.text_sha256 = example.text_sha256
+   and vector.model = %(model)s::text
+ where example.project_id = %(project_id)s::bigint
+   and example.withdrawn_at is null
+   and example.replaced_at is null
+ order by example.id;
 
 -- name: counts
 select example.label, count(*)::integer as examples,

@@ -57,3 +57,8 @@ select execution.batch_id
    and batch.state in ('queued', 'running', 'paused', 'stalled')
  order by execution.batch_id desc
  limit 1;
+
+-- name: project_of
+select execution.project_id
+  from retoma.executions as execution
+ where execution.batch_id = %(batch_id)s::bigint;

@@ -24,18 +24,52 @@ on conflict (result_id) do update
        vector = excluded.vector
 returning result_id;
 
+-- name: unplaced
+-- Results of a batch that lie nowhere in this space, each with the text that was judged.
+select result.id, result.chunk_used as text
+  from retoma.classifications as result
+ where result.batch_id = %(batch_id)s::bigint
+   and result.processed_at is not null
+   and result.chunk_used ~ '[[:alnum:]]'
+   and result.id > %(after)s::bigint
+   and not exists (select
+                     from classification.document_vectors as place
+                    where place.result_id = result.id
+                      and place.model = %(model)s::text)
+ order by result.id
+ limit %(limit)s::integer;
+
+-- name: put
+-- Where results lie that have no place in this space; one that was removed meanwhile is left out.
+insert into classification.document_vectors (result_id, model, vector)
+select result.id, %(model)s::text, given.vector
+  from unnest(%(results)s::bigint[], %(vectors)s::bytea[]) as given (result_id, vector)
+  join retoma.classifications as result on result.id = given.result_id
+ order by result.id
+on conflict (result_id) do update
+   set model = excluded.model,
+       vector = excluded.vector
+returning result_id;
+
 -- name: material
--- The documents of a batch that have a result, with what was found in each alone. Their order is that of their content,
--- which is the same however and whenever they came.
+-- The documents of a batch that have a result, with what was found in each alone, and with what a person said of it, here
+-- or elsewhere in the project. Their order is that of their content, which is the same however and whenever they came.
 select result.id, coalesce(result.sha256, '') as sha256, place.model, place.vector,
        result.answer ->> 'categoria' as category, result.answer ->> 'subcategoria' as subcategory,
        result.answer ->> 'confianca' as confidence, (result.answer -> 'pontuacoes')::text as shares,
        result.decided_at is not null as decided,
        concat_ws(' > ', result.category, result.subcategory) as label, result.confidence as band,
-       result.score, result.margin, result.justification, coalesce(result.filename, result.code) as title
+       result.score, result.margin, result.justification, coalesce(result.filename, result.code) as title,
+       example.id as example_id, example.label as said,
+       concat_ws(' > ', result.proposed ->> 'category', result.proposed ->> 'subcategory') as proposed
   from retoma.classifications as result
   join retoma.jobs as job on job.id = result.job_id and job.state in ('completed', 'skipped', 'review')
   left join classification.document_vectors as place on place.result_id = result.id
+  left join classification.examples as example
+    on example.project_id = result.project_id
+   and example.document_id = result.document_id
+   and example.withdrawn_at is null
+   and example.replaced_at is null
  where result.batch_id = %(batch_id)s::bigint
    and result.processed_at is not null
    and (coalesce(result.sha256, ''), result.id) > (%(sha)s::text, %(after)s::bigint)
@@ -99,28 +133,25 @@ noted as (
      where change.result_id = changed.id
        and change.finding_id = %(finding_id)s::bigint
     returning change.result_id
-),
-told as (
-    update retoma.reviews as review
-       set proposal = json_build_object('category', piece.after ->> 'category', 'subcategory',
-                                        piece.after ->> 'subcategory', 'confidence', piece.after ->> 'confidence'),
-           label = concat_ws(' > ', piece.after ->> 'category', piece.after ->> 'subcategory'),
-           reason = piece.after ->> 'justification',
-           confidence = (piece.after ->> 'score')::real,
-           margin = (piece.after ->> 'margin')::real,
-           state = case when piece.after ->> 'confidence' = 'baixa' then 'open' else 'gone' end,
-           settled_at = case when piece.after ->> 'confidence' = 'baixa' then null else now() end
-      from piece
-      join noted on noted.result_id = piece.result_id
-     where review.source = 'classification'
-       and review.item = piece.result_id::text
-       and review.state = 'open'
-       and (review.leased_until is null or review.leased_until <= now())
 )
 select piece.result_id, noted.result_id is not null as applied
   from piece
   left join noted on noted.result_id = piece.result_id
  order by piece.result_id;
+
+-- name: line_up
+-- In which order a person is asked about the doubtful results of a batch. All others lose their turn.
+with turns as materialized (
+    select given.result_id, given.turn
+      from unnest(%(results)s::bigint[], %(turns)s::real[]) as given (result_id, turn)
+)
+update classification.document_vectors as place
+   set turn = (select turns.turn from turns where turns.result_id = place.result_id)
+  from retoma.classifications as result
+ where result.batch_id = %(batch_id)s::bigint
+   and place.result_id = result.id
+   and place.turn is distinct from (select turns.turn from turns where turns.result_id = place.result_id)
+returning place.result_id;
 
 -- name: latest
 -- The last finding of a batch, with how many of its changes are applied.

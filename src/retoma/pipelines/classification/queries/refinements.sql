@@ -19,31 +19,6 @@ select refinement.id, refinement.batch_id, refinement.project_id, refinement.job
  order by refinement.id desc
  limit %(limit)s::integer;
 
--- name: material
--- The results of an execution in order. *said* is what a person said of the document, here or elsewhere in the project.
-select result.id, result.document_id, concat_ws(' > ', result.category, result.subcategory) as label,
-       result.confidence, result.answer -> 'pontuacoes' as shares, result.chunk_used as text,
-       result.decided_at is not null as decided, example.id as example_id, example.label as said,
-       concat_ws(' > ', result.proposed ->> 'category', result.proposed ->> 'subcategory') as proposed
-  from retoma.classifications as result
-  left join classification.examples as example
-    on example.project_id = result.project_id
-   and example.document_id = result.document_id
-   and example.withdrawn_at is null
-   and example.replaced_at is null
- where result.batch_id = %(batch_id)s::bigint
-   and result.processed_at is not null
-   and result.chunk_used is not null
-   and result.id > %(after)s::bigint
- order by result.id
- limit %(limit)s::integer;
-
--- name: vectors
-select vector.text_sha256, vector.vector
-  from classification.vectors as vector
- where vector.model = %(model)s::text
-   and vector.text_sha256 = any (%(hashes)s::text[]);
-
 -- name: keep_vectors
 -- The same text has the same vector, whoever made it: a second one is not kept.
 insert into classification.vectors (text_sha256, model, vector)
@@ -53,29 +28,9 @@ select given.text_sha256, %(model)s::text, decode(given.vector, 'hex')
 on conflict do nothing
 returning text_sha256;
 
--- name: change
--- What the machine finds now. What a person decided, and what was made anew meanwhile, is left alone.
-update retoma.classifications as result
-   set category = split_part(given.label, ' > ', 1),
-       subcategory = nullif(substring(given.label from length(split_part(given.label, ' > ', 1)) + 4), ''),
-       confidence = given.confidence,
-       score = given.score,
-       margin = given.margin,
-       justification = given.justification,
-       processed_at = now()
-  from unnest(%(ids)s::bigint[], %(were)s::text[], %(labels)s::text[], %(confidences)s::text[], %(scores)s::real[],
-              %(margins)s::real[], %(justifications)s::text[])
-       as given (id, was, label, confidence, score, margin, justification)
- where result.id = given.id
-   and result.batch_id = %(batch_id)s::bigint
-   and result.decided_at is null
-   and result.processed_at is not null
-   and concat_ws(' > ', result.category, result.subcategory) = given.was
-returning result.id;
-
 -- name: tell_desk
--- What waits at the review desk says what is proposed now, and what is in doubt no more waits no more. What somebody
--- looks at this moment stays as they see it.
+-- What waits at the review desk says what is proposed now, in the order in which the answers teach most, and what is in
+-- doubt no more waits no more. What somebody looks at this moment stays as they see it.
 update retoma.reviews as review
    set state = case when result.confidence = 'baixa' and result.decided_at is null then 'open' else 'gone' end,
        settled_at = case when result.confidence = 'baixa' and result.decided_at is null then null else now() end,
@@ -84,8 +39,9 @@ update retoma.reviews as review
        label = concat_ws(' > ', result.category, result.subcategory),
        reason = result.justification,
        confidence = least(greatest(result.score, 0), 1),
-       margin = result.margin
+       margin = coalesce(place.turn, result.margin)
   from retoma.classifications as result
+  left join classification.document_vectors as place on place.result_id = result.id
  where result.batch_id = %(batch_id)s::bigint
    and review.source = 'classification'
    and review.item = result.id::text
@@ -93,16 +49,22 @@ update retoma.reviews as review
    and (review.leased_until is null or review.leased_until <= now())
    and result.processed_at is not null
    and (review.label is distinct from concat_ws(' > ', result.category, result.subcategory)
-        or review.margin is distinct from result.margin::double precision
+        or review.margin is distinct from coalesce(place.turn, result.margin)
         or result.confidence <> 'baixa' or result.decided_at is not null)
 returning review.id;
 
 -- name: finish
--- In the transaction that changes the results. The last step of an execution, which nobody asked for, has no row yet.
+-- When every change is applied. The last step of an execution, which nobody asked for, has no row yet. A result has
+-- changed when its label is another, and not only its confidence.
 insert into classification.refinements as refinement (batch_id, project_id, job_id, asked_by, examples, total, changed,
                                                       gain, finished_at)
-values (%(batch_id)s::bigint, %(project_id)s::bigint, %(job_id)s::bigint, '', %(examples)s::integer,
-        %(total)s::integer, %(changed)s::integer, %(gain)s::json, now())
+select %(batch_id)s::bigint, %(project_id)s::bigint, %(job_id)s::bigint, '', %(examples)s::integer,
+       %(total)s::integer, count(*)::integer, %(gain)s::json, now()
+  from classification.changes as change
+ where change.finding_id = %(finding_id)s::bigint
+   and change.applied_at is not null
+   and (change.before ->> 'category' is distinct from change.after ->> 'category'
+        or change.before ->> 'subcategory' is distinct from change.after ->> 'subcategory')
 on conflict (job_id) do update
    set examples = excluded.examples,
        total = excluded.total,

@@ -1,15 +1,22 @@
 -- What a person decides about a result that is not sure. The desk of the engine holds the job's row while this runs.
 
 -- name: doubts
--- Results with a low confidence that nobody has decided and that no open review names, the oldest first.
-select result.id::text as item, 'classification' as pipeline, result.processed_at as since, result.job_id,
+-- Results with a low confidence that nobody has decided and that no open review names, the oldest first. A doubt is as old
+-- as the result, or as the last change that a refinement made to it. Its margin is its turn, where the batch gave it one.
+select result.id::text as item, 'classification' as pipeline, found.since, result.job_id,
        result.batch_id, coalesce(result.filename, result.code) as title, result.justification as reason,
        json_build_object('category', result.category, 'subcategory', result.subcategory,
                          'confidence', result.confidence)::text as proposal,
        concat_ws(' > ', result.category, result.subcategory) as label,
-       left(result.settings_hash, 12) as version, least(greatest(result.score, 0), 1) as confidence, result.margin
+       left(result.settings_hash, 12) as version, least(greatest(result.score, 0), 1) as confidence,
+       coalesce(place.turn, result.margin) as margin
   from retoma.classifications as result
   join retoma.jobs as job on job.id = result.job_id and job.state in ('completed', 'skipped')
+  left join classification.document_vectors as place on place.result_id = result.id
+ cross join lateral (
+       select greatest(result.processed_at, max(change.applied_at)) as since
+         from classification.changes as change
+        where change.result_id = result.id) as found
  where result.confidence = 'baixa'
    and result.decided_at is null
    and result.processed_at is not null
@@ -17,7 +24,7 @@ select result.id::text as item, 'classification' as pipeline, result.processed_a
                      from retoma.reviews as review
                     where review.source = 'classification'
                       and review.item = result.id::text
-                      and (review.state = 'open' or review.settled_at >= result.processed_at))
+                      and (review.state = 'open' or review.settled_at >= found.since))
  order by result.id
  limit %(limit)s::integer;
 

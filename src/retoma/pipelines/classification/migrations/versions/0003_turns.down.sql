@@ -1,0 +1,1 @@
+alter table classification.document_vectors drop column turn;
