@@ -10,7 +10,7 @@ import pytest
 from retoma import Settings
 from retoma.app.doctor import limits as doctor_limits
 from retoma.app.doctor.health import judge
-from retoma.model.job import Health
+from retoma.model.health import Health
 
 from .conftest import Command, Run
 

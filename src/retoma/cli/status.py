@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from retoma.app.retoma import Retoma
     from retoma.model.batch import Batch
     from retoma.model.evidence import Explanation
-    from retoma.model.job import Health, Presence, Queue
+    from retoma.model.health import Health
+    from retoma.model.job import Presence, Queue
     from retoma.system.settings import Settings
 
 _MOST = 10

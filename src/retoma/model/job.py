@@ -25,7 +25,7 @@ class JobState(StrEnum):
     SKIPPED = "skipped"
     """Its handler said that there was nothing to do."""
     FAILED = "failed"
-    """Its attempts are used up, or its input was rejected. These are the dead letters."""
+    """Its attempts are used up, or its input was rejected. A dead letter, unless a person has discarded it."""
     REVIEW = "review"
     """It ended and waits for a person."""
     CANCELLED = "cancelled"
@@ -104,6 +104,11 @@ class Job:
     output: str | None
     error: str | None
     traceparent: str | None = None
+    discarded_at: datetime | None = None
+    """When a person settled its failure as not to be retried."""
+    discarded_by: str | None = None
+    cohort: int = 1
+    """Under which configuration of its batch it runs; the first is 1."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "state", JobState(self.state))
@@ -145,6 +150,7 @@ class Claim:
     traceparent: str | None
     input: str
     batch_epoch: int | None = None
+    cohort: int = 1
     priority: int | None = None
     run_at: datetime | None = None
     step: int | None = None
@@ -375,6 +381,8 @@ class Queue:
     weight: int = 1
     held: int = 0
     """How many of the waiting jobs belong to batches that are paused, ended or being filled."""
+    paused_until: datetime | None = None
+    """When it goes on by itself; None when somebody must resume it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -403,46 +411,3 @@ class Due:
     zone: str
     next_run_at: datetime
     now: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class Health:
-    """The health of the database: what can make a queue slow or unsafe, and the workers."""
-
-    version: str
-    fsync: bool
-    full_page_writes: bool
-    synchronous_commit: str
-    autovacuum: bool
-    standby: bool
-    most_connections: int
-    connections: int
-    transaction_seconds: float | None
-    transaction_pid: int | None
-    transaction_name: str | None
-    snapshot_age: int
-    live_rows: int
-    dead_rows: int
-    vacuumed_at: datetime | None
-    workers_alive: int
-    workers_silent: int
-    queues_paused: int
-    oldest_due_seconds: float | None
-    failed_jobs: int
-    echo_seconds: float | None = None
-    """Until a notification came back; None when it did not."""
-    write_seconds: float | None = None
-    """That it takes to write a job; None when the server does not write."""
-    claim_seconds: float | None = None
-    """That it takes to write, claim and end a job; None when that fails, or when this account may not claim."""
-
-
-@dataclass(frozen=True, slots=True)
-class Holder:
-    """A session that holds a lock which another one waits for."""
-
-    what: str
-    pid: int
-    name: str | None
-    state: str | None
-    seconds: float | None

@@ -14,7 +14,7 @@ import psycopg
 from psycopg import errors as pg
 
 from retoma.errors import SchemaBusy
-from retoma.model.job import Holder
+from retoma.model.health import Holder
 from retoma.postgres.database import fetch_sync, jitter
 from retoma.store import health
 from retoma.store.migrations import LOCK_SECONDS

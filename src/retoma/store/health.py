@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from retoma.model.job import Health, Holder
+from retoma.model.health import Health, Holder
 from retoma.model.machine import TableSize
 from retoma.model.upkeep import Overstay
 from retoma.store.query import Query, load

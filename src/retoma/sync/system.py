@@ -17,9 +17,7 @@ from retoma.model.alert import Alert
 from retoma.model.batch import (
     Breach,
 )
-from retoma.model.job import (
-    Health,
-)
+from retoma.model.health import Health
 from retoma.model.machine import DutyRound, TableSize
 from retoma.model.overview import Overview
 from retoma.model.upkeep import Gauge, Overstay

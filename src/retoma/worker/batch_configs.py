@@ -18,18 +18,18 @@ class Configurations:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._known: dict[tuple[int, int | None], asyncio.Task[str]] = {}
+        self._known: dict[tuple[int, int | None, int], asyncio.Task[str]] = {}
 
     async def of(self, claim: Claim) -> dict[str, Any]:
-        """The configuration of the job's batch. Each job gets its own copy, so a handler's
+        """The configuration of the job's batch, as its cohort has it. Each job gets its own copy, so a handler's
         changes stay in that handler.
         """
         assert claim.batch_id is not None
-        key = (claim.batch_id, claim.batch_epoch)
+        key = (claim.batch_id, claim.batch_epoch, claim.cohort)
         if key not in self._known:
             if len(self._known) >= _MOST:
                 del self._known[next(iter(self._known))]
-            self._known[key] = asyncio.create_task(self._read(claim.batch_id))
+            self._known[key] = asyncio.create_task(self._read(claim.batch_id, claim.cohort))
         reading = self._known[key]
         try:
             text: str = await asyncio.shield(reading)
@@ -40,6 +40,7 @@ class Configurations:
         found: dict[str, Any] = json.loads(text)  # json keeps integers of more than 64 bits
         return found
 
-    async def _read(self, batch_id: int) -> str:
-        rows = await self._database.persist(batches.configuration(batch_id), doing="reading a configuration")
+    async def _read(self, batch_id: int, cohort: int) -> str:
+        asked = batches.configuration(batch_id, cohort=cohort)
+        rows = await self._database.persist(asked, doing="reading a configuration")
         return rows[0] if rows else "{}"

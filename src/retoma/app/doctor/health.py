@@ -9,7 +9,7 @@ from retoma.app.doctor.findings import Finding, amber, green, red
 from retoma.values.phrase import Phrase, joined
 
 if TYPE_CHECKING:
-    from retoma.model.job import Health
+    from retoma.model.health import Health
     from retoma.system.settings import Settings
 
 _LONG_TRANSACTION = 5 * 60

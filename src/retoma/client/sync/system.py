@@ -10,7 +10,8 @@ from retoma.client.sync.async_transport import Transport
 from retoma.client.values import Audited, Finding, SystemState, given, value_of, values_of
 from retoma.model.alert import Alert
 from retoma.model.described import Described
-from retoma.model.job import Health, Metrics
+from retoma.model.health import Health
+from retoma.model.job import Metrics
 from retoma.model.overview import Overview
 from retoma.values.cursors import cursor_of
 
