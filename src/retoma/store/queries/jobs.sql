@@ -890,7 +890,7 @@ on conflict (job_id) do update
        discarded_by = excluded.discarded_by,
        reason = excluded.reason
  where discards.failed_at <> excluded.failed_at
-returning job_id, 'failed' as state;
+returning job_id as id, 'failed' as state;
 
 -- name: reinstate
 -- They are dead letters again, and can be retried.

@@ -10,7 +10,7 @@ on conflict (name) do update
                         then coalesce(queues.paused_at, now()) else now() end,
        paused_reason = excluded.paused_reason,
        paused_until = excluded.paused_until
-returning name, paused_until, paused_until <= now() as over;
+returning name, paused_until as until, paused_until <= now() as over;
 
 -- name: resume
 with opened as (

@@ -1,4 +1,4 @@
-"""Discards: failed jobs that a person has settled; and queues that are paused until a time."""
+"""Discards: failed jobs that a person has settled as not to be retried."""
 
 from retoma.store.migrations import run
 

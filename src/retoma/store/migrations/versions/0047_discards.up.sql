@@ -8,11 +8,6 @@ create table retoma.discards (
     reason           text
 );
 
--- queues.paused_until   when a paused queue goes on by itself; null while nobody has said
-alter table retoma.queues
-    add column paused_until timestamptz,
-    add constraint only_a_paused_queue_has_an_end check (paused_until is null or paused_at is not null) not valid;
-
 alter table retoma.operations
     drop constraint an_operation_has_a_kind,
     add constraint an_operation_has_a_kind

@@ -1,4 +1,4 @@
-"""Cohorts: the configurations of a batch, and under which of them each of its jobs runs."""
+"""Pauses with an end: a queue that is paused until a time goes on by itself."""
 
 from retoma.store.migrations import run
 

@@ -1,4 +1,2 @@
 -- Jobs of a batch that was re-planned run under its newest configuration after this.
 alter table retoma.jobs drop column cohort;
-alter table retoma.batches drop column cohort;
-drop table retoma.cohorts;

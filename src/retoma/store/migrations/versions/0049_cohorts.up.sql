@@ -1,7 +1,6 @@
 -- cohorts           the configurations of a batch that was re-planned: number 1 is the one it was created with. A batch
 --                   that was never re-planned has no rows, and all its jobs run under the configuration in its own row
 -- batches.cohort    the number of its newest configuration, which is the one in its row
--- jobs.cohort       under which configuration of its batch the job runs
 create table retoma.cohorts (
     batch_id         bigint not null,
     number           smallint not null,
@@ -13,6 +12,3 @@ create table retoma.cohorts (
 );
 
 alter table retoma.batches add column cohort smallint not null default 1;
-
--- Last, because it locks a table that is in use.
-alter table retoma.jobs add column cohort smallint not null default 1;
