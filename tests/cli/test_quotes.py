@@ -213,3 +213,20 @@ def test_the_ready_app_prices_a_list_without_a_key_and_its_report_is_verified_to
     assert closed.returncode == 0, closed.stderr
     assert holds.returncode == 0, holds.stdout + holds.stderr
     assert (breaks.returncode, "reports[1].result" in breaks.stdout) == (8, True), breaks.stdout
+
+
+def test_a_pilot_prices_some_first_and_the_same_command_goes_on(
+    command: Command, environment: dict[str, str], tmp_path: Path, psql: psycopg.Connection
+) -> None:
+    file = tmp_path / "lista.csv"
+    file.write_text("codigo;descricao\n" + "".join(f"{n};Mesa {n}\n" for n in range(1, 7)), encoding="utf-8")
+
+    tried = finish(command, "quotes", "run", str(file), "--pilot", "3", "--app", PROGRAM, **environment)
+    some = psql.execute("select count(*) from retoma.jobs where finished_at is not null").fetchone()
+    again = finish(command, "quotes", "run", str(file), "--app", PROGRAM, **environment)
+
+    assert tried.returncode == 0, tried.stderr
+    assert "3 of 3 jobs ended" in tried.stdout
+    assert some == (3,)
+    assert again.returncode in (0, 8), again.stderr
+    assert psql.execute("select count(*) from retoma.jobs where state = 'queued'").fetchone() == (0,)
