@@ -178,6 +178,7 @@ def test_it_can_be_left_to_workers_with_kinds_of_ones_own(
     assert "--export writes .xlsx, .csv, .json" in wrong.stderr
 
 
+@pytest.mark.timeout(900)
 def test_a_pilot_classifies_some_says_what_all_would_take_and_the_same_command_goes_on(
     command: Command, folder: Path, environment: dict[str, str], psql: psycopg.Connection
 ) -> None:

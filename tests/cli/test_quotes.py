@@ -215,6 +215,7 @@ def test_the_ready_app_prices_a_list_without_a_key_and_its_report_is_verified_to
     assert (breaks.returncode, "reports[1].result" in breaks.stdout) == (8, True), breaks.stdout
 
 
+@pytest.mark.timeout(900)
 def test_a_pilot_prices_some_first_and_the_same_command_goes_on(
     command: Command, environment: dict[str, str], tmp_path: Path, psql: psycopg.Connection
 ) -> None:
