@@ -1,5 +1,5 @@
 -- Every table, view and function of the schema retoma. docs/reference/tables.md explains the columns.
--- Made by tools/schema.py from a database at revision 0046; change a migration, then: make schema
+-- Made by tools/schema.py from a database at revision 0050; change a migration, then: make schema
 
 create table retoma.alembic_version (
     version_num character varying(32) not null,
@@ -162,6 +162,7 @@ create table retoma.batches (
     finish_run integer,
     finish_slack integer,
     finish_well integer,
+    cohort smallint default 1 not null,
     constraint batches_pkey PRIMARY KEY (id),
     constraint the_state_may_follow_the_one_before FOREIGN KEY (was, state) REFERENCES retoma.batch_moves(before, after),
     constraint a_rate_is_between_none_and_all CHECK (((max_failure_rate >= (0)::double precision) AND (max_failure_rate <= (1)::double precision))),
@@ -296,6 +297,16 @@ CREATE INDEX classifications_doubtful ON retoma.classifications USING btree (id)
 CREATE INDEX classifications_known ON retoma.classifications USING btree (project_id, sha256, settings_hash) WHERE (processed_at IS NOT NULL);
 CREATE INDEX classifications_of_document ON retoma.classifications USING btree (document_id);
 
+create table retoma.cohorts (
+    batch_id bigint not null,
+    number smallint not null,
+    configuration json not null,
+    since timestamp with time zone default now() not null,
+    planned_by text,
+    note text,
+    constraint cohorts_pkey PRIMARY KEY (batch_id, number)
+);
+
 create table retoma.decisions (
     id bigint generated always as identity not null,
     key text not null,
@@ -332,6 +343,15 @@ CREATE INDEX decisions_of_job ON retoma.decisions USING btree (job_id) WHERE (jo
 CREATE INDEX decisions_of_review ON retoma.decisions USING btree (review_id, id);
 
 CREATE TRIGGER decisions_stay BEFORE UPDATE ON retoma.decisions FOR EACH ROW EXECUTE FUNCTION retoma.decisions_stay();
+
+create table retoma.discards (
+    job_id bigint not null,
+    failed_at timestamp with time zone not null,
+    discarded_at timestamp with time zone default now() not null,
+    discarded_by text not null,
+    reason text,
+    constraint discards_pkey PRIMARY KEY (job_id)
+);
 
 create table retoma.document_chunks (
     document_id uuid not null,
@@ -513,6 +533,7 @@ create table retoma.jobs (
     retried_fence bigint,
     restarted_fence bigint,
     alone boolean default false not null,
+    cohort smallint default 1 not null,
     constraint jobs_pkey PRIMARY KEY (id),
     constraint a_state_has_a_name CHECK ((state = ANY ('{queued,running,completed,skipped,failed,review,cancelled}'::text[]))),
     constraint attempts_are_within_their_limit CHECK (((attempt >= 0) AND (attempt <= (max_attempts - ((state = 'queued'::text))::integer)))),
@@ -604,7 +625,7 @@ create table retoma.operations (
     constraint operations_pkey PRIMARY KEY (id),
     constraint a_filter_ends_at_a_job CHECK (((filter IS NULL) = (upto IS NULL))) NOT VALID,
     constraint an_operation_concerns_a_batch_or_a_filter CHECK (((batch_id IS NULL) = (filter IS NOT NULL))) NOT VALID,
-    constraint an_operation_has_a_kind CHECK ((kind = ANY (ARRAY['cancel'::text, 'retry'::text, 'restart'::text, 'move'::text, 'priority'::text]))) NOT VALID
+    constraint an_operation_has_a_kind CHECK ((kind = ANY (ARRAY['cancel'::text, 'retry'::text, 'restart'::text, 'move'::text, 'priority'::text, 'discard'::text, 'reinstate'::text, 'replan'::text]))) NOT VALID
 );
 CREATE UNIQUE INDEX one_operation_at_a_time ON retoma.operations USING btree (batch_id) WHERE (finished_at IS NULL);
 CREATE INDEX operations_by_age ON retoma.operations USING btree (finished_at) WHERE (batch_id IS NULL);
@@ -711,6 +732,7 @@ create table retoma.queues (
     paused_at timestamp with time zone,
     paused_reason text,
     weight integer default 1 not null,
+    paused_until timestamp with time zone,
     constraint queues_pkey PRIMARY KEY (name),
     constraint a_weight_is_at_least_one CHECK (((weight >= 1) AND (weight <= 1000))) NOT VALID
 );

@@ -359,6 +359,21 @@ def test_a_restart_asks_first_and_says_what_it_costs(run: Run, mixed: Desk, tmp_
     assert load(run, "batch", "show", "1")["configuration"] == {"model": "large"}
 
 
+def test_the_rest_of_a_batch_is_re_planned_and_its_cohorts_are_compared(run: Run, desk: Desk, tmp_path: Path) -> None:
+    desk.batch("a.pdf", "b.pdf")
+    other = tmp_path / "other.json"
+    other.write_text('{"model": "large"}')
+
+    done = run("batch", "replan", "1", "--configuration", str(other), "--note", "larger")
+    again = run("batch", "replan", "1", "--configuration", str(other))
+    first, second = load(run, "batch", "cohorts", "1")
+
+    assert (done.exit_code, "2 jobs of batch 1 run under the new configuration." in done.stderr) == (0, True)
+    assert "has this configuration already" in again.stderr
+    assert (first["jobs"], second["jobs"], second["note"]) == (0, 2, "larger")
+    assert "larger" in run("batch", "cohorts", "1").stdout
+
+
 def test_a_batch_that_is_at_work_is_not_restarted(run: Run, desk: Desk) -> None:
     desk.batch("a.pdf")
 

@@ -176,3 +176,19 @@ def test_it_can_be_left_to_workers_with_kinds_of_ones_own(
     assert (name, [each["name"] for each in configuration["labels"]]) == ("Meu lote", ["reunião", "acordo"])
     assert (wrong.returncode, nowhere.returncode) == (2, 2)
     assert "--export writes .xlsx, .csv, .json" in wrong.stderr
+
+
+@pytest.mark.timeout(900)
+def test_a_pilot_classifies_some_says_what_all_would_take_and_the_same_command_goes_on(
+    command: Command, folder: Path, environment: dict[str, str], psql: psycopg.Connection
+) -> None:
+    tried = finish(command, "classify", str(folder), "--pilot", "4", "--app", PROGRAM, **environment)
+    some = len(finished(psql))
+    again = finish(command, "classify", str(folder), "--app", PROGRAM, **environment)
+
+    assert tried.returncode == 0, tried.stderr
+    assert "4 of 4 jobs ended, 0 failed" in tried.stdout
+    assert "To go on with all of them: retoma classify" in tried.stderr
+    assert again.returncode == 0, again.stderr
+    assert (some, len(finished(psql))) == (4, 12)
+    assert psql.execute("select count(*) from retoma.batches").fetchone() == (1,)

@@ -33,6 +33,19 @@ def test_a_paused_queue_gives_nothing_out_until_it_is_resumed(run: Run, work: Ca
     assert work() == 1
 
 
+def test_a_queue_is_paused_until_a_time(run: Run) -> None:
+    run("enqueue", "double", "1")
+
+    told = run("queue", "pause", "double", "--for", "2h")
+    (queue,) = json.loads(run("queue", "list", "--json").stdout)
+
+    assert "is paused until" in told.stderr
+    assert queue["paused_until"] is not None
+    assert run("queue", "pause", "double", "--for", "2h", "--until", "2199-01-01T00:00").exit_code == 2
+    assert run("queue", "pause", "double", "--until", "2001-01-01T00:00").exit_code != 0
+    assert run("queue", "pause", "double", "--until", "soon").exit_code == 2
+
+
 def test_a_queue_that_nobody_knows_is_paused_with_a_word_of_doubt_and_not_resumed(run: Run) -> None:
     run("enqueue", "double", "1")
     assert "No job is in a queue called doubel" in run("queue", "pause", "doubel").stderr

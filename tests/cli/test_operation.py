@@ -69,3 +69,18 @@ def test_search_finds_a_job_by_its_id_its_key_and_the_name_of_its_file(failures:
     assert [each["id"] for each in by_key] == [each["id"] for each in by_file] == [2]
     assert nothing == []
     assert failures("search", " ").exit_code == 2
+
+
+def test_a_dead_letter_is_discarded_listed_apart_and_reinstated(failures: Run) -> None:
+    gone = failures("job", "discard", "1", "--reason", "a scan of nothing")
+    letters = json.loads(failures("job", "list", "--dead-letters", "--json").stdout)
+    settled = json.loads(failures("job", "list", "--discarded", "--json").stdout)
+    refused = failures("job", "retry", "1")
+    back = failures("job", "reinstate", "1")
+
+    assert (gone.stdout, back.stdout) == ("1\tfailed\n", "1\tfailed\n")
+    assert ([each["id"] for each in letters], [each["id"] for each in settled]) == ([2], [1])
+    assert (refused.exit_code, "retoma job reinstate 1" in refused.stderr) == (4, True)
+    done = failures("operation", "run", "discard", "--pipeline", "stumble", "--yes", "--json")
+    assert json.loads(done.stdout)["done"] == 2
+    assert failures("job", "discard", "99").exit_code == 3

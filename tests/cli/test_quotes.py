@@ -238,3 +238,21 @@ def test_the_price_bank_is_listed_priced_by_hand_and_decided(
     assert "Laudo 12" in history.stdout
     assert late.returncode != 0
     assert "was decided already" in late.stderr
+
+
+@pytest.mark.timeout(900)
+def test_a_pilot_prices_some_first_and_the_same_command_goes_on(
+    command: Command, environment: dict[str, str], tmp_path: Path, psql: psycopg.Connection
+) -> None:
+    file = tmp_path / "lista.csv"
+    file.write_text("codigo;descricao\n" + "".join(f"{n};Mesa {n}\n" for n in range(1, 7)), encoding="utf-8")
+
+    tried = finish(command, "quotes", "run", str(file), "--pilot", "3", "--app", PROGRAM, **environment)
+    some = psql.execute("select count(*) from retoma.jobs where finished_at is not null").fetchone()
+    again = finish(command, "quotes", "run", str(file), "--app", PROGRAM, **environment)
+
+    assert tried.returncode == 0, tried.stderr
+    assert "3 of 3 jobs ended" in tried.stdout
+    assert some == (3,)
+    assert again.returncode in (0, 8), again.stderr
+    assert psql.execute("select count(*) from retoma.jobs where state = 'queued'").fetchone() == (0,)

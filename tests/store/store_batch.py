@@ -51,18 +51,6 @@ async def read(number: int, _run: Run) -> int:
 class BatchHand(Hand):
     """What people, workers and the watchdog do to batches, over one connection."""
 
-    def do(self, command: Command[T]) -> T:
-        """A command in a transaction of its own, as the front door runs it."""
-        self.begin()
-        try:
-            done = run_on_sync(self.connection, command)
-        except BaseException:
-            if not self.connection.closed:
-                self.rollback()
-            raise
-        self.commit()
-        return done
-
     def inside(self, command: Command[T]) -> T:
         """A command in the transaction that is open."""
         return run_on_sync(self.connection, command)

@@ -13,9 +13,10 @@ import psycopg
 
 from retoma import Settings
 from retoma.model.job import Attempt, Claim, Ended, Job, NewCheckpoint, Recovered
+from retoma.postgres.connections import run_on_sync
 from retoma.postgres.database import connection_options, fetch_sync
 from retoma.store import attempts, checkpoints, jobs, queues, workers
-from retoma.store.query import Query
+from retoma.store.query import Command, Query
 from retoma.store.turns import Turns
 
 T = TypeVar("T")
@@ -23,7 +24,7 @@ T = TypeVar("T")
 TABLES = (
     "slots", "lanes", "queues", "jobs", "attempts", "checkpoints", "signals", "workers", "schedules", "events",
     "batches", "operations", "usage", "submissions", "calls", "prices", "limits", "permits", "api_keys", "replies",
-    "sessions", "views", "schedule_runs", "reviews", "decisions",
+    "sessions", "views", "schedule_runs", "reviews", "decisions", "discards", "cohorts",
     "users", "tries", "sign_ins", "webhook_endpoints", "webhook_deliveries",
     "webhook_attempts",
     "alerts",
@@ -50,6 +51,8 @@ aged_checkpoints as (
     update retoma.checkpoints set saved_at = saved_at - ago, set_aside_at = set_aside_at - ago from span),
 aged_lanes as (
     update retoma.lanes set wake_at = wake_at - ago, unseated_since = unseated_since - ago from span),
+aged_discards as (
+    update retoma.discards set failed_at = failed_at - ago, discarded_at = discarded_at - ago from span),
 aged_signals as (update retoma.signals set sent_at = sent_at - ago from span),
 aged_schedules as (
     update retoma.schedules
@@ -73,6 +76,18 @@ class Hand:
         self._thread = ThreadPoolExecutor(1)
         self._waiting: Future[Any] | None = None
         self.ending = jobs.end
+
+    def do(self, command: Command[T]) -> T:
+        """A command in a transaction of its own, as the front door runs it."""
+        self.begin()
+        try:
+            done = run_on_sync(self.connection, command)
+        except BaseException:
+            if not self.connection.closed:
+                self.rollback()
+            raise
+        self.commit()
+        return done
 
     def close(self) -> None:
         if self._waiting is not None and not self._waiting.done():

@@ -19,9 +19,9 @@ from retoma.commands import batches as batch_commands
 from retoma.commands import operations as operation_commands
 from retoma.commands.batches import BatchOptions
 from retoma.errors import BatchConflict, ConfigurationError, NotFound
-from retoma.model.batch import BatchState
+from retoma.model.batch import BatchState, Resumed
 from retoma.model.job import Claim
-from retoma.store import batches, jobs, queues, workers
+from retoma.store import batches, jobs, operations, queues, workers
 from retoma.store.batches import Piece, Seen
 from retoma.store.jobs import MOST_CRASHES, Blame
 from retoma.store.turns import Turns
@@ -1839,11 +1839,111 @@ class TestConfiguration:
     def test_the_text_it_was_made_with(self, db: BatchHand) -> None:
         id = db.batch(1, configuration={"b": 1, "a": [1.50]})
 
-        [found] = db.ask(batches.configuration(id))
+        [found] = db.ask(batches.configuration(id, cohort=1))
 
         assert json.loads(found.configuration) == {"b": 1, "a": [1.5]}
         assert found.traceparent is None
-        assert db.ask(batches.configuration(NOBODY)) == []
+        assert db.ask(batches.configuration(NOBODY, cohort=1)) == []
+
+
+def replanned(db: BatchHand, id: int, **configuration: Any) -> Resumed:
+    return db.do(batch_actions.replan(id, configuration=configuration, note="shorter", by="ana"))
+
+
+class TestReplanned:
+    def test_the_newest_configuration_is_that_of_the_batch_and_the_first_is_kept(self, db: BatchHand) -> None:
+        id = db.batch(3, configuration={"prompt": "a"})
+
+        did = replanned(db, id, prompt="b")
+        again = replanned(db, id, prompt="b")
+
+        assert (did.word, did.jobs, did.batch.cohort, did.batch.configuration) == ("replanned", 3, 2, {"prompt": "b"})
+        assert (again.word, again.changed, again.batch.cohort) == ("already_planned", False, 2)
+        texts = [db.ask(batches.configuration(id, cohort=number))[0].configuration for number in (1, 2)]
+        assert [json.loads(text) for text in texts] == [{"prompt": "a"}, {"prompt": "b"}]
+        assert db.told(id)[-1] == "replanned"
+
+    def test_an_ended_batch_and_one_that_is_open_are_refused(self, db: BatchHand) -> None:
+        done, open = db.batch(1), db.do(batch_commands.open(read, "letters", BatchOptions(), expires=60.0)).id
+        worker = db.hello()
+        db.end(worker, completed(db.take(worker, done)[0]))
+
+        for id in (done, open):
+            with pytest.raises(BatchConflict, match="left to re-plan"):
+                replanned(db, id, prompt="b")
+
+    def test_a_restart_runs_all_of_it_under_the_newest(self, db: BatchHand) -> None:
+        id, worker = db.batch(3, configuration={"prompt": "a"}), db.hello()
+        (begun,) = db.take(worker, id)
+        replanned(db, id, prompt="b")
+        for claim in (begun, *db.take(worker, id, 2)):
+            db.end(worker, completed(claim))
+
+        db.do(batch_actions.restart(id, configuration={"prompt": "c"}, by="ana"))
+
+        assert {db.job(each).cohort for each in db.jobs_of(id)} == {3}
+        assert json.loads(db.ask(batches.configuration(id, cohort=3))[0].configuration) == {"prompt": "c"}
+
+
+class TestReplan:
+    def test_only_what_has_not_begun_is_given_to_the_new_cohort(self, db: BatchHand) -> None:
+        id, worker = db.batch(4, configuration={"prompt": "a"}), db.hello()
+        running, released, saved = db.take(worker, id, 3)
+        db.save(worker, saved)
+        for claim in (released, saved):
+            db.end(worker, ending(claim, "released"))
+
+        did = replanned(db, id, prompt="b")
+
+        assert did.jobs == 2
+        assert [db.job(each.id).cohort for each in (running, released, saved)] == [1, 2, 1]
+        assert {each.cohort for each in db.take(worker, id, 3)} == {1, 2}
+
+    def test_where_everything_has_begun_nothing_is_changed(self, db: BatchHand) -> None:
+        id, worker = db.batch(1), db.hello()
+        db.take(worker, id)
+
+        with pytest.raises(BatchConflict, match="has begun"):
+            replanned(db, id, prompt="b")
+        assert (db.sql("select * from retoma.cohorts"), db.do(batch_commands.one(id)).cohort) == ([], 1)
+
+    def test_a_job_that_is_being_taken_is_visited_again_and_keeps_its_configuration(self, hand: Hands) -> None:
+        one, two = hand(), hand()
+        id = one.batch(3, configuration={"prompt": "a"})
+        two.begin()
+        two.sql("select id from retoma.jobs where id = %(id)s for update", id=one.jobs_of(id)[0])
+        did = replanned(one, id, prompt="b")
+        assert (did.jobs, did.batch.operation_id is not None) == (2, True)
+        two.sql("update retoma.jobs set state = 'failed', finished_at = now() where id = %(id)s", id=one.jobs_of(id)[0])
+        two.commit()
+
+        while did.batch.operation_id and not one.ask(operations.one(did.batch.operation_id))[0].finished:
+            one.do(operation_commands.piece(did.batch.operation_id))
+
+        assert [one.job(each).cohort for each in one.jobs_of(id)] == [1, 2, 2]
+
+
+class TestCohorts:
+    def test_one_that_was_never_replanned_has_one(self, db: BatchHand) -> None:
+        (only,) = db.ask(batches.cohorts(db.batch(2, configuration={"prompt": "a"})))
+
+        assert (only.number, only.jobs, only.unfinished, only.configuration) == (1, 2, 2, {"prompt": "a"})
+        assert (only.failure_rate, only.cost_each, only.review_share, only.agreement) == (None,) * 4
+
+    def test_they_are_compared_by_what_became_of_their_jobs(self, db: BatchHand) -> None:
+        id, worker = db.batch(6), db.hello()
+        early = db.take(worker, id, 2)
+        replanned(db, id, prompt="b")
+        late = db.take(worker, id, 4)
+        for claim, how in zip((*early, *late), ("completed", "failed", *["completed"] * 3, "review"), strict=True):
+            db.end(worker, ending(claim, how))
+
+        first, second = db.ask(batches.cohorts(id))
+
+        assert (first.jobs, first.failed, first.failure_rate) == (2, 1, 0.5)
+        assert (second.jobs, second.failed, second.review, second.review_share) == (4, 0, 1, 0.25)
+        assert (second.planned_by, second.note, second.cost_each) == ("ana", "shorter", 0)
+        assert second.median_seconds is not None
 
 
 class TestPrune:

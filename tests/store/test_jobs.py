@@ -26,6 +26,9 @@ from store_hand import (
     waiting,
 )
 
+from retoma.commands import discards
+from retoma.commands import jobs as job_commands
+from retoma.errors import Conflict
 from retoma.model.job import Claim, Ended, JobState, Receipt
 from retoma.store import checkpoints, jobs, queues, workers
 from retoma.store.jobs import BESIDE, MOST_BESIDE, MOST_CRASHES, MOST_OUTAGES, Blame
@@ -1768,6 +1771,65 @@ class TestMove:
 
         assert moved == [(waiting, "queued")]
         assert [db.job(each).queue for each in (running.id, waiting, laned)] == [QUEUE, "fast", QUEUE]
+
+
+class TestDiscard:
+    def test_a_failure_leaves_the_dead_letters_and_keeps_its_history(self, db: Hand) -> None:
+        worker = db.hello()
+        claim = db.claimed(worker)
+        db.end(worker, failed(claim, again=False))
+
+        done = db.ask(jobs.discard([claim.id], by="ana", reason="a scan of nothing"))
+        again = db.ask(jobs.discard([claim.id], by="bea"))
+
+        assert (done, again) == ([(claim.id, "failed")], [])
+        job = db.job(claim.id)
+        assert (job.state, job.discarded_by, job.error) == ("failed", "ana", "OSError: it broke")
+        assert db.ask(jobs.failed(pipeline=None, after=0)) == []
+        assert db.ask(jobs.retry([claim.id])) == db.ask(jobs.restart(claim.id)) == []
+
+    def test_only_a_failed_job_is_discarded(self, db: Hand) -> None:
+        waiting = db.one_job()
+
+        assert db.ask(jobs.discard([waiting], by="ana")) == []
+        with pytest.raises(Conflict, match="only a failed job"):
+            db.do(discards.discard(waiting, by="ana", reason=None))
+
+    def test_another_failure_of_the_same_job_is_a_dead_letter_again(self, db: Hand) -> None:
+        worker = db.hello()
+        claim = db.claimed(worker)
+        db.end(worker, failed(claim, again=False))
+        db.ask(jobs.discard([claim.id], by="ana"))
+        db.sql("update retoma.jobs set finished_at = finished_at + interval '1 second'")
+
+        assert db.job(claim.id).discarded_at is None
+        assert db.ask(jobs.failed(pipeline=None, after=0)) == [claim.id]
+        assert db.ask(jobs.discard([claim.id], by="bea")) == [(claim.id, "failed")]
+
+    def test_what_is_pruned_takes_its_discard_along(self, db: Hand) -> None:
+        worker = db.hello()
+        claim = db.claimed(worker)
+        db.end(worker, failed(claim, again=False))
+        db.ask(jobs.discard([claim.id], by="ana"))
+
+        db.ask(jobs.prune(-1.0))
+
+        assert db.sql("select * from retoma.discards") == []
+
+
+class TestReinstate:
+    def test_a_discard_is_undone_and_the_job_can_be_retried(self, db: Hand) -> None:
+        worker = db.hello()
+        claim = db.claimed(worker)
+        db.end(worker, failed(claim, again=False))
+        db.do(discards.discard(claim.id, by="ana", reason=None))
+        with pytest.raises(Conflict, match="discarded by ana"):
+            db.do(job_commands.retry(claim.id, attempts=None))
+
+        job = db.do(discards.reinstate(claim.id))
+
+        assert (job.discarded_at, db.ask(jobs.reinstate([claim.id]))) == (None, [])
+        assert db.do(job_commands.retry(claim.id, attempts=None)).state == "queued"
 
 
 class TestPrioritise:

@@ -9,7 +9,7 @@ import pytest
 from store_batch import BatchHand, ending, hands
 from store_hand import completed
 
-from retoma.commands import bulk, maintenance
+from retoma.commands import batch_actions, bulk, maintenance
 from retoma.commands import operations as operation_commands
 from retoma.errors import BatchConflict, ConfigurationError, Conflict
 from retoma.model.batch import Operation
@@ -341,6 +341,24 @@ class TestBeginByFilter:
         with pytest.raises(ConfigurationError):
             db.do(bulk.begin(action, which, how, by=None))
         assert db.ask(operations.page()) == []
+
+
+class TestDiscarding:
+    def test_failures_are_settled_by_a_filter_passed_over_by_a_retry_and_reinstated(self, db: BatchHand) -> None:
+        batch = failed(db, 3)
+
+        settled = through(db, begun(db, "discard", JobFilter(batch_id=batch)))
+        retried = db.do(bulk.dry_run("retry", JobFilter(batch_id=batch), {}))
+        again = db.do(batch_actions.retry_failed(batch, fingerprint=None, cancelled=False, attempts=None))
+
+        assert (settled.done, retried.jobs, retried.skipped) == (3, 0, {"discarded": 3})
+        assert (again.word, db.ask(failures.groups(hours=1))) == ("nothing_to_retry", [])
+        assert (db.progress(batch).failed, db.progress(batch).discarded) == (3, 3)
+        assert through(db, begun(db, "discard", JobFilter(batch_id=batch))).skipped == {"already": 3}
+
+        back = through(db, begun(db, "reinstate", JobFilter(batch_id=batch)))
+
+        assert (back.done, db.do(bulk.dry_run("retry", JobFilter(), {})).jobs) == (3, 3)
 
 
 class TestCount:

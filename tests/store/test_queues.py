@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 from store_hand import QUEUE, Hand, completed, order_of
 
+from retoma.commands import flow
+from retoma.errors import ConfigurationError
 from retoma.store import jobs, queues
 
 
 class TestPause:
     def test_the_first_hour_stays_and_the_last_reason_counts(self, db: Hand) -> None:
-        assert db.ask(queues.pause(QUEUE, reason="person")) == [QUEUE]
+        assert db.ask(queues.pause(QUEUE, reason="person")) == [(None, False)]
         before = db.value("select paused_at from retoma.queues")
 
         db.ask(queues.pause(QUEUE, reason="budget"))
@@ -24,6 +28,40 @@ class TestPause:
 
         assert db.save(worker, claim)
         assert db.end(worker, completed(claim)) == [(claim.id, "completed")]
+
+    def test_a_pause_with_an_end_is_over_by_the_clock_of_the_database(self, db: Hand) -> None:
+        id = db.one_job()
+        ((until, over),) = db.ask(queues.pause(QUEUE, reason="night", seconds=3600.0))
+        worker = db.hello()
+
+        assert (until is not None, over, db.claim(worker)) == (True, False, [])
+        (shown,) = db.ask(queues.all())
+        assert (shown.paused_reason, shown.paused_until) == ("night", until)
+
+        db.sql("update retoma.queues set paused_until = now() - interval '1 second'")
+
+        (later,) = db.ask(queues.all())
+        assert (later.paused_at, later.paused_reason, later.paused_until) == (None, None, None)
+        assert [each.id for each in db.claim(worker)] == [id]
+
+    def test_a_pause_after_one_that_is_over_begins_anew(self, db: Hand) -> None:
+        db.ask(queues.pause(QUEUE, reason="night", seconds=60.0))
+        db.sql(
+            "update retoma.queues set paused_at = now() - interval '1 day', paused_until = now() - interval '1 hour'"
+        )
+
+        db.ask(queues.pause(QUEUE, reason="again"))
+
+        assert db.sql("select paused_at = now(), paused_until from retoma.queues") == [(False, None)]
+        assert db.value("select paused_at > now() - interval '1 hour' from retoma.queues")
+
+    def test_an_end_in_the_past_is_refused_and_nothing_is_paused(self, db: Hand) -> None:
+        long_ago = datetime(2020, 1, 1, tzinfo=UTC)
+
+        with pytest.raises(ConfigurationError, match="over already"):
+            db.do(flow.pause(QUEUE, reason="x", until=long_ago, seconds=None))
+        with pytest.raises(ConfigurationError, match="both say"):
+            db.do(flow.pause(QUEUE, reason="x", until=long_ago, seconds=1.0))
 
     def test_a_paused_queue_still_takes_jobs_in(self, db: Hand) -> None:
         db.ask(queues.pause(QUEUE, reason="person"))

@@ -100,6 +100,16 @@ class Stage:
             self.post(f"{API}/jobs/{id}/cancel")
         return id
 
+    def failed(self, *, discarded: bool = False) -> int:
+        id = self.job(ended=True)
+        with psycopg.connect(str(self.house.settings.database_url), autocommit=True) as psql:
+            # Long ago, or the watchdog would tell of it meanwhile.
+            long_ago = "state = 'failed', error = 'x', finished_at = now() - interval '1 day'"
+            psql.execute(f"update retoma.jobs set {long_ago} where id = %s", [id])
+        if discarded:
+            self.post(f"{API}/jobs/{id}/discard")
+        return id
+
     def batch(self, *, seal: bool = True, then: str | None = None) -> int:
         id = int(self.post(f"{API}/batches", json={"pipeline": "double", "name": "x"})["id"])
         self.post(f"{API}/batches/{id}/jobs", json={"jobs": [{"input": 1}]})
@@ -477,6 +487,15 @@ REQUESTS: dict[str, Callable[[Stage], Asked]] = {
     "POST /api/v1/jobs": lambda _: (f"{API}/jobs", {"json": {"pipeline": "double", "input": 1}}),
     "POST /api/v1/jobs/{id}/retry": lambda s: (f"{API}/jobs/{s.job(ended=True)}/retry", {}),
     "POST /api/v1/jobs/{id}/cancel": lambda s: (f"{API}/jobs/{s.job()}/cancel", {}),
+    "POST /api/v1/jobs/{id}/discard": lambda s: (f"{API}/jobs/{s.failed()}/discard", body(reason="not worth it")),
+    "POST /api/v1/jobs/{id}/reinstate": lambda s: (f"{API}/jobs/{s.failed(discarded=True)}/reinstate", {}),
+    "POST /console/jobs/{id}/discard": lambda s: (f"/console/jobs/{s.failed()}/discard", form(reason="x")),
+    "POST /console/jobs/{id}/reinstate": lambda s: (f"/console/jobs/{s.failed(discarded=True)}/reinstate", PAGE),
+    "POST /api/v1/batches/{id}/replan": lambda s: (f"{API}/batches/{s.batch()}/replan", body(configuration={"a": 1})),
+    "POST /console/batches/{id}/replan": lambda s: (
+        f"/console/batches/{s.batch()}/replan",
+        form(configuration='{"a": 1}', note="x"),
+    ),
     "POST /api/v1/jobs/{id}/restart": lambda s: (f"{API}/jobs/{s.job(ended=True)}/restart", {}),
     "POST /api/v1/jobs/{id}/signal": lambda s: (f"{API}/jobs/{s.job(pipeline='wait')}/signal", body(name="answer")),
     "POST /api/v1/operations": lambda _: (f"{API}/operations", body(action="retry", filter={})),

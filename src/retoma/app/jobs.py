@@ -6,7 +6,7 @@ import time
 from typing import Any, TypeVar, Unpack
 
 from retoma.app.runner import Runner
-from retoma.commands import bulk, finding, maintenance
+from retoma.commands import bulk, discards, finding, maintenance
 from retoma.commands import jobs as job_commands
 from retoma.commands import operations as operation_commands
 from retoma.commands.options import LOOKS, Doing, Wanted, wanted_of
@@ -41,7 +41,7 @@ class Jobs:
         return await self._run.ask(job_commands.job(id), conn)
 
     async def find(self, *, limit: int = 50, **wanted: Unpack[Wanted]) -> list[Job]:
-        """Jobs, newest first, *before* an id for the next page. The dead letters are ``state='failed'``. Without
+        """Jobs, newest first, *before* an id for the next page. The dead letters are ``discarded=False``. Without
         *content* they have no input and no output, and only the first line of an error.
         """
         return (await self._run.ask(job_commands.page(limit=limit, **wanted_of(wanted)))).jobs
@@ -81,6 +81,16 @@ class Jobs:
         """Try a failed, cancelled or reviewed job again; finished steps are not done again."""
         return await self._run.ask(job_commands.retry(id, attempts=attempts), conn)
 
+    async def discard(self, id: JobId, *, by: str = "person", reason: str | None = None, conn: object = None) -> Job:
+        """Settle a failed job as not to be retried: it leaves the dead letters and keeps its history. ``reinstate``
+        undoes it.
+        """
+        return await self._run.transact(discards.discard(id, by=by, reason=reason), conn)
+
+    async def reinstate(self, id: JobId, *, conn: object = None) -> Job:
+        """Make a discarded job a dead letter again, so that it can be retried."""
+        return await self._run.transact(discards.reinstate(id), conn)
+
     async def retry_all_failed(self, *, pipeline: str | None = None, attempts: int | None = None) -> list[JobId]:
         """Retry every failed job, of any batch or none, or those of one *pipeline*; returns the
         ids of those it found.
@@ -113,8 +123,8 @@ class Jobs:
         conn: object = None,
         **how: Unpack[Doing],
     ) -> Operation:
-        """Retry, cancel, restart, move or prioritise every job of any batch that the filter finds. Decided at once,
-        carried out in pieces; without *wait*, or with *conn*, in the background, by any process.
+        """Retry, cancel, restart, move, prioritise, discard or reinstate every job of any batch that the filter finds.
+        Decided at once, carried out in pieces; without *wait*, or with *conn*, in the background, by any process.
         """
         id = await self._run.transact(bulk.begin(action, which, how, by=by), conn)
         if conn is not None or not wait:
@@ -143,10 +153,18 @@ class Jobs:
         return await self._run.ask(finding.groups(hours=hours, pipeline=pipeline, limit=limit))
 
     async def dead_letters(
-        self, which: JobFilter | None = None, *, before: int | None = None, limit: int = 50
+        self,
+        which: JobFilter | None = None,
+        *,
+        discarded: bool = False,
+        before: int | None = None,
+        limit: int = 50,
     ) -> JobPage:
-        """The failed jobs of any batch that a filter finds, newest first, in bounded time, without content."""
-        return await self._run.ask(finding.dead_letters(which or JobFilter(), before=before, limit=limit))
+        """The failed jobs of any batch that a filter finds, newest first, in bounded time, without content. With
+        *discarded*, those that a person has settled; without, those that nobody has.
+        """
+        command = job_commands.failures(which or JobFilter(), before=before, limit=limit, discarded=discarded)
+        return await self._run.ask(command)
 
     async def search(self, text: str, *, pipeline: str | None = None, limit: int = 50) -> list[Hit]:
         """Jobs and batches by id, jobs by key, file name or correlation id."""

@@ -16,7 +16,7 @@ from retoma.cli.language import words
     "--waiting",
     type=click.IntRange(0, 100_000_000),
     metavar="JOBS",
-    help="How many jobs wait behind those of noop_jobs_deep, instead of a million; ten million take 3 GB.",
+    help="How many jobs there are in noop_jobs_deep and pages, instead of a million; ten million take 3 GB.",
 )
 @click.option(
     "--quotes",

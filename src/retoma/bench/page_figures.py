@@ -13,6 +13,10 @@ def _row(*columns: object) -> Row:
     return columns
 
 
+def _named(name: str, definition: str) -> tuple[str, str]:
+    return name, definition
+
+
 def fill_batches(number: int, each: int) -> Query[Row]:
     return Query(SQL["fill_batches"], _row, {"number": number, "each": each})
 
@@ -39,3 +43,7 @@ def half_way(id: int) -> Query[Row]:
 
 def fill_calls(calls: int, id: int) -> Query[Row]:
     return Query(SQL["fill_calls"], _row, {"calls": calls, "id": id})
+
+
+def indexes(name: str) -> Query[tuple[str, str]]:
+    return Query(SQL["indexes"], _named, {"name": name})

@@ -276,7 +276,7 @@ def _of_the_engine(part: int, *, quick: bool, waiting: int | None) -> Plan:
         "batch_created": lambda: batches.created(100_000 // part),
         "batch_progress": lambda: batches.progress(10_000, _act, _quiet, history=deep),
         "batch_resumed": lambda: batches.resumed(100_000 // part, _act),
-        "pages": lambda: pages.pages(deep, _act, _quiet),
+        "pages": lambda: pages.pages(deep if waiting is None else waiting, _act, _quiet),
         "streams": lambda: streams.followed(300, 1_000 // part),
         "permits": lambda: asking.permits(20_000 // part),
         "ask": lambda: asking.asked(1_000 // part, at_once=1),

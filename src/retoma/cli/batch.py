@@ -16,6 +16,7 @@ from retoma.cli import acting, batch_act, batch_view, context
 from retoma.cli import output as show
 from retoma.cli.batch_new import new
 from retoma.cli.batch_pilot import pilot
+from retoma.cli.batch_replan import cohorts, replan
 from retoma.cli.batch_watch import watch
 from retoma.cli.language import Phrase, joined
 from retoma.model.ids import BatchId
@@ -89,7 +90,7 @@ def batch() -> None:
     """Batches: many jobs followed as one. How far they have come, why they do not move, and what to do."""
 
 
-for _command in (watch, new, pilot, *batch_act.COMMANDS):
+for _command in (watch, new, pilot, replan, cohorts, *batch_act.COMMANDS):
     batch.add_command(_command)
 
 

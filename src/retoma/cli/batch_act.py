@@ -76,7 +76,8 @@ async def _carried_out(app: Retoma, operation: int | None) -> int | None:
     return done
 
 
-async def _resumed_all(app: Retoma, did: Resumed) -> Resumed:
+async def resumed_all(app: Retoma, did: Resumed) -> Resumed:
+    """What was done to a batch, once the operation that it left behind is over."""
     from dataclasses import replace
 
     done = await _carried_out(app, did.batch.operation_id) if did.changed else None
@@ -153,7 +154,7 @@ def retry_failed(id: BatchId, group: str | None, attempts: int | None, *, cancel
         did = await acting.change(
             app, "batch", id, lambda conn: app.batches.retry_failed(id, **how, by=by, wait=False, conn=conn), noted=how
         )
-        return await _resumed_all(app, did)
+        return await resumed_all(app, did)
 
     did = context.ask(ask)
     if did.word == "already_retrying":
@@ -326,7 +327,7 @@ def restart(id: BatchId, configuration: dict[str, Any] | None, *, yes: bool) -> 
             id,
             lambda conn: app.batches.restart(id, configuration=configuration, by=by, wait=False, conn=conn),
         )
-        return await _resumed_all(app, did)
+        return await resumed_all(app, did)
 
     did = context.ask(ask)
     if did is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,10 @@ from retoma.model.ids import BatchId
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from retoma.app.retoma import Retoma
     from retoma.model.pilot import Pilot, Range
+
+_LOOK_SECONDS = 0.5
 
 
 @click.command()
@@ -30,10 +34,33 @@ def pilot(id: BatchId, *, as_json: bool) -> None:
     if as_json:
         output.print_json(_plain(found))
         return
+    _tell(found)
+
+
+def _tell(found: Pilot) -> None:
+    """What the pilot says, and what to do now."""
     output.fields(_facts(found))
     if output.in_terminal():
         for line in advice(found):
             output.talk(line)
+
+
+async def pilot_told(app: Retoma, id: BatchId, *, queue: str, reference: str | None) -> None:
+    """Wait until the pilot of a batch has ended, and say what it tells of the whole. With *reference*, the program, a
+    worker works here meanwhile.
+    """
+    worker = None if reference is None else app.worker(queues=[queue], processes=1, reference=reference)
+    working = None if worker is None else asyncio.create_task(worker.run())
+    try:
+        while not (found := await app.batches.pilot(id)).over and not found.batch.state.ended:
+            if working is not None and working.done():
+                break
+            await asyncio.sleep(_LOOK_SECONDS)
+    finally:
+        if worker is not None and working is not None:
+            worker.stop()
+            await asyncio.gather(working, return_exceptions=True)
+    _tell(found)
 
 
 def _plain(found: Pilot) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""retoma job: look at jobs and act on them. The dead letters are those with --state failed."""
+"""retoma job: look at jobs and act on them."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _STATES = ("queued", "running", "completed", "skipped", "failed", "review", "cancelled")
 _state = click.option("--state", type=click.Choice(_STATES), help="Only jobs in this state.")
 _pipeline = click.option("--pipeline", metavar="NAME", help="Only jobs of this pipeline.")
+_LETTERS = "Only failed jobs that nobody has discarded."
 _ids = click.argument("ids", type=int, nargs=-1, metavar="ID...")
 
 
@@ -74,7 +75,7 @@ def _short(seconds: float | None) -> str | None:
 
 @click.group()
 def job() -> None:
-    """Jobs: look at them, and act on them. The dead letters are 'job list --state failed'."""
+    """Jobs: look at them, and act on them. The dead letters are 'job list --dead-letters'."""
 
 
 @job.command()
@@ -82,6 +83,8 @@ def job() -> None:
 @_pipeline
 @click.option("--queue", metavar="NAME", help="Only jobs of this queue.")
 @click.option("--key", help="Only jobs with this key.")
+@click.option("--dead-letters", "discarded", flag_value=False, type=bool, default=None, help=_LETTERS)
+@click.option("--discarded", "discarded", flag_value=True, type=bool, help="Only failures that somebody has discarded.")
 @click.option("--before", type=int, metavar="ID", help="Only jobs older than this one: the next page.")
 @click.option("--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, metavar="N", help="At most.")
 @show.as_json
@@ -160,6 +163,32 @@ def cancel(ids: tuple[JobId, ...]) -> None:
     if not ids:
         raise click.UsageError(words("Which jobs?"))
     _leave(context.ask(lambda app: _each(app, ids, lambda one, conn: app.jobs.cancel(one, conn=conn))))
+
+
+@job.command()
+@_ids
+@click.option("--reason", metavar="TEXT", help="Why, for those who wonder later.")
+def discard(ids: tuple[JobId, ...], reason: str | None) -> None:
+    """Settle failed jobs as not to be retried. They leave the dead letters and keep their history; 'reinstate' undoes
+    it. Many at once: 'retoma operation run discard'.
+    """
+    if not ids:
+        raise click.UsageError(words("Which jobs?"))
+    by = acting.person()
+    _leave(
+        context.ask(
+            lambda app: _each(app, ids, lambda one, conn: app.jobs.discard(one, by=by, reason=reason, conn=conn))
+        )
+    )
+
+
+@job.command()
+@_ids
+def reinstate(ids: tuple[JobId, ...]) -> None:
+    """Undo a discard. The jobs are dead letters again, and can be retried."""
+    if not ids:
+        raise click.UsageError(words("Which jobs?"))
+    _leave(context.ask(lambda app: _each(app, ids, lambda one, conn: app.jobs.reinstate(one, conn=conn))))
 
 
 @job.command()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from retoma.model.operation import DryRun, JobFilter, Sampled
     from retoma.model.view import Hit
 
-_ACTIONS = ("retry", "cancel", "restart", "move", "priority")
+_ACTIONS = ("retry", "cancel", "restart", "move", "priority", "discard", "reinstate")
 _STATES = ("queued", "running", "completed", "skipped", "failed", "review", "cancelled")
 
 
@@ -30,6 +30,7 @@ def _which(operation: Operation) -> str:
 _WHY = {
     "already": Phrase("it is so already"),
     "busy": Phrase("another operation works on their batch"),
+    "discarded": Phrase("a person has discarded them"),
     "house": Phrase("they are the engine's own jobs"),
     "in_batch": Phrase("they wait in the lane of their batch, which belongs to a queue"),
     "in_lane": Phrase("they wait in a lane, which belongs to a queue"),
@@ -96,7 +97,7 @@ def operation() -> None:
 @click.option("--to", "to_queue", metavar="QUEUE", help="Where 'move' puts the jobs.")
 @click.option("--value", "priority", type=click.IntRange(-1000, 1000), metavar="N", help="What 'priority' gives them.")
 @click.option("--attempts", type=click.IntRange(1), metavar="N", help="Allow this many more attempts.")
-@click.option("--reason", metavar="TEXT", help="Why 'cancel' stops them.")
+@click.option("--reason", metavar="TEXT", help="Why 'cancel' stops them, or 'discard' settles them.")
 @click.option("--dry-run", is_flag=True, help="Say only what would be done.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @output.as_json

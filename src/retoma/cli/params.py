@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -29,6 +29,15 @@ def day(text: str) -> date:
         return date.fromisoformat(text)
     except ValueError:
         raise click.BadParameter(words("{text!r} is not a day; write it as 2026-01-31.", text=text)) from None
+
+
+def moment(text: str) -> datetime:
+    """A time: 2026-01-31T18:30, in the zone of this machine unless it names another."""
+    try:
+        found = datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise click.BadParameter(words("{text!r} is not a time; write it as 2026-01-31T18:30.", text=text)) from None
+    return found.astimezone() if found.tzinfo is None else found
 
 
 def money(text: str) -> Decimal:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 import click
 
 from retoma.cli import acting, context, output, params
+from retoma.cli.language import words
 
 if TYPE_CHECKING:
     from retoma.app.retoma import Retoma
@@ -22,6 +24,7 @@ _QUEUE: output.Columns[Queue] = {
     "weight": lambda queue: queue.weight,
     "oldest due": lambda queue: None if queue.oldest_due_seconds is None else f"{queue.oldest_due_seconds:.0f} s",
     "paused": lambda queue: queue.paused_at,
+    "until": lambda queue: queue.paused_until,
     "why": lambda queue: queue.paused_reason,
 }
 
@@ -93,6 +96,7 @@ def show(name: str, *, as_json: bool) -> None:
         "weight": depth.weight,
         "executors": depth.executors,
         "paused": depth.paused_at,
+        "until": depth.paused_until,
         "why": depth.paused_reason,
         "paused by": who,
     }
@@ -105,16 +109,33 @@ def show(name: str, *, as_json: bool) -> None:
 @queue.command()
 @click.argument("name")
 @click.option("--reason", default="person", show_default=True, help="Why, for those who wonder later.")
-def pause(name: str, reason: str) -> None:
+@click.option("--until", type=params.moment, metavar="TIME", help="Go on by itself then: 2026-01-31T18:30.")
+@click.option("--for", "length", type=params.duration, metavar="TIME", help="Go on by itself after it: 90s, 15m, 2h.")
+def pause(name: str, reason: str, until: datetime | None, length: timedelta | None) -> None:
     """Let nobody take jobs from a queue. What runs goes on."""
+    if until and length:
+        raise click.UsageError(words("--until and --for both say when the pause ends; say one of them."))
+    seconds = length.total_seconds() if length else None
 
-    async def ask(app: Retoma) -> bool:
+    async def ask(app: Retoma) -> tuple[bool, datetime | None]:
         known = await _is_known(app, name)
-        await acting.change(app, "queue", name, lambda conn: app.queues.pause(name, reason=reason, conn=conn))
-        return known
+        ends = await acting.change(
+            app,
+            "queue",
+            name,
+            lambda conn: app.queues.pause(name, reason=reason, until=until, seconds=seconds, conn=conn),
+        )
+        return known, ends
 
-    known = context.ask(ask)
-    output.talk("Queue {name} is paused; 'retoma queue resume {name}' lets it go on.", name=name)
+    known, ends = context.ask(ask)
+    if ends is None:
+        output.talk("Queue {name} is paused; 'retoma queue resume {name}' lets it go on.", name=name)
+    else:
+        output.talk(
+            "Queue {name} is paused until {ends}; 'retoma queue resume {name}' lets it go on before.",
+            name=name,
+            ends=ends.astimezone().isoformat(" ", "seconds"),
+        )
     if not known:
         _doubt(name)
 

@@ -75,6 +75,9 @@ class _Batches(_Namespace):
     async def restart(self, id: BatchId, **how: Any) -> Resumed:
         return await self._resumed(id, await self._asked.restart(id, **_without_local(how)))
 
+    async def replan(self, id: BatchId, **how: Any) -> Resumed:
+        return await self._resumed(id, await self._asked.replan(id, **_said(how)))
+
     async def cancel(self, id: BatchId, **how: Any) -> Batch:
         batch: Batch = await self._asked.cancel(id, **_without_local(how))
         return self._noted(batch)

@@ -38,7 +38,7 @@ class Ordering(TypedDict, total=False):
 
 class Doing(TypedDict, total=False):
     """What an operation needs to know: *queue* goes with "move", *priority* with "priority", *attempts* with "retry"
-    and "restart", *reason* with "cancel".
+    and "restart", *reason* with "cancel" and "discard".
     """
 
     queue: str
@@ -70,11 +70,15 @@ class Jobs:
         queue: str | None = None,
         key: str | None = None,
         batch_id: int | None = None,
+        discarded: bool | None = None,
         before: int | None = None,
         limit: int = 50,
     ) -> list[Job]:
-        """Jobs, newest first, *before* an id for the next page, without their content: ``get`` has it."""
-        query = {"state": state, "pipeline": pipeline, "queue": queue, "key": key, "batch_id": batch_id}
+        """Jobs, newest first, *before* an id for the next page, without their content: ``get`` has it. The dead letters
+        are ``discarded=False``.
+        """
+        query: dict[str, Any] = {"state": state, "pipeline": pipeline, "queue": queue, "key": key, "batch_id": batch_id}
+        query["discarded"] = discarded
         query["cursor"] = None if before is None else cursor_of(before)
         found = await self._server.pages("listJobs", "jobs", most=limit, page=_PAGE, query=query)
         return [_job(each) for each in found]
@@ -109,6 +113,14 @@ class Jobs:
         """Stop a job: at once when it waits, with the next heartbeat when it runs."""
         return _job(await self._server.ask("cancelJob", id=id, body={"reason": reason}))
 
+    async def discard(self, id: JobId, *, reason: str | None = None) -> Job:
+        """Settle a failed job as not to be retried: it leaves the dead letters and keeps its history."""
+        return _job(await self._server.ask("discardJob", id=id, body=given(reason=reason)))
+
+    async def reinstate(self, id: JobId) -> Job:
+        """Make a discarded job a dead letter again, so that it can be retried."""
+        return _job(await self._server.ask("reinstateJob", id=id))
+
     async def restart(self, id: JobId, *, attempts: int | None = None, step: str | None = None) -> Job:
         """Run an ended job again from its first step, or from *step* on; the checkpoints from there are set aside."""
         return _job(await self._server.ask("restartJob", id=id, body=given(attempts=attempts, step=step)))
@@ -135,8 +147,8 @@ class Jobs:
     async def operate(
         self, action: str, which: JobFilter, *, wait: bool = True, every: float = 0.5, **how: Unpack[Doing]
     ) -> Operation:
-        """Retry, cancel, restart, move or prioritise every job of any batch that the filter finds. Decided at once,
-        carried out in pieces by the server; without *wait* the answer does not wait for them.
+        """Retry, cancel, restart, move, prioritise, discard or reinstate every job of any batch that the filter finds.
+        Decided at once, carried out in pieces by the server; without *wait* the answer does not wait for them.
         """
         body = {"action": action, "filter": json.loads(which.text), **given(**how)}
         now = value_of(Operation, await self._server.ask("beginOperation", body=body))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from retoma.client.async_transport import Transport
-from retoma.client.values import value_of, values_of
+from retoma.client.values import given, value_of, values_of
 from retoma.model.machine import QueueState
 from retoma.model.queue import Queue
 
@@ -26,9 +28,15 @@ class Queues:
         lanes = [{**each, "id": 0, "kept": False} for each in told["lanes"]]
         return value_of(QueueState, told, depth=told, pace={**told["pace"], "name": name}, lanes=lanes)
 
-    async def pause(self, name: str, *, reason: str = "person") -> None:
-        """Stop claims from a queue; running jobs continue."""
-        await self._server.ask("pauseQueue", name=name, body={"reason": reason})
+    async def pause(
+        self, name: str, *, reason: str = "person", until: datetime | None = None, seconds: float | None = None
+    ) -> datetime | None:
+        """Stop claims from a queue; running jobs continue. With *until*, or for so many *seconds*, it goes on by
+        itself. Returns when that is.
+        """
+        body = {"reason": reason, **given(until=until, seconds=seconds)}
+        await self._server.ask("pauseQueue", name=name, body=body)
+        return (await self.get(name)).depth.paused_until
 
     async def resume(self, name: str) -> None:
         """Allow claims from a queue again."""

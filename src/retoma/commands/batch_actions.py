@@ -1,4 +1,4 @@
-"""Actions on existing batches: resume, retry, pause, cancel, restart and change.
+"""Actions on existing batches: resume, retry, pause, cancel, restart, re-plan and change.
 
 A command first locks the batch's row, so the state it reads holds until its transaction ends. When several callers ask
 for the same action, one performs it and the others find it done.
@@ -150,6 +150,36 @@ def restart(id: int, *, configuration: Mapping[str, Any] | None, by: str | None 
         )
     jobs = yield from operation_commands.begin(id, "restart", {}, total=held.total, wanted=held.total or 0, by=by)
     return Resumed((yield from one(id)), changed=True, word="restarted", jobs=jobs)
+
+
+def replan(
+    id: int, *, configuration: Mapping[str, Any], note: str | None = None, by: str | None = None
+) -> Command[Resumed]:
+    """Give the jobs that have not begun another configuration. Those that have begun go on under theirs."""
+    validation.text("note", note)
+    text = as_json(configuration, "configuration")
+    held = yield from hold(id)
+    batch = yield from one(id)
+    yield from operation_commands.refuse(id, held.operation_id)
+    if text == as_json(batch.configuration, "configuration"):
+        return Resumed(batch, changed=False, word="already_planned")
+    rows: list[int] = yield batches.replanned(id, configuration=text, by=by, note=note)
+    if not rows:
+        raise BatchConflict(
+            f"Batch {id} is {held.state if held.sealed else 'not sealed yet'}, and nothing of it is left to re-plan.",
+            code="conflict",
+            next=f"To run all of it again: 'retoma batch restart {id}'.",
+        )
+    asked = {"cohort": rows[0]}
+    jobs = yield from operation_commands.begin(id, "replan", asked, total=held.total, wanted=held.unfinished, by=by)
+    now = yield from one(id)
+    if not jobs and now.operation_id is None:
+        raise BatchConflict(
+            f"Every job of batch {id} has begun, and goes on under its configuration.",
+            code="conflict",
+            next="Let it end, then restart the jobs that should run again.",
+        )
+    return Resumed(now, changed=True, word="replanned", jobs=jobs)
 
 
 def change(id: int, changes: Mapping[str, Any], *, epoch: int | None = None, by: str | None = None) -> Command[Batch]:

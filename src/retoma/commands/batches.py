@@ -24,6 +24,7 @@ from retoma.model.batch import (
     Progress,
     StepFigures,
 )
+from retoma.model.cohort import Cohort
 from retoma.model.diagnosis import explain, plain
 from retoma.model.evidence import Explanation
 from retoma.model.job import Receipt
@@ -355,6 +356,13 @@ def pilot(id: int) -> Command[Pilot]:
     """What the pilot of a batch says of the whole."""
     batch = yield from one(id)
     return pilot_of(batch, (yield batches.pilot(id)))
+
+
+def cohorts(id: int) -> Command[list[Cohort]]:
+    """The configurations of a batch, and how the jobs went that ran under each."""
+    yield from one(id)
+    rows: list[Cohort] = yield batches.cohorts(id)
+    return rows
 
 
 def plan(id: int, *, configuration: Mapping[str, Any] | None) -> Command[Plan]:

@@ -8,7 +8,7 @@ that dies has done a piece and recorded it, or neither.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -111,17 +111,16 @@ def begin(action: str, wanted: JobFilter, asked: Mapping[str, Any], *, by: str |
 
 
 def _act(now: Taken, ids: list[int], asked: Mapping[str, Any]) -> Query[tuple[int, str]]:
-    match now.kind:
-        case "retry":
-            return jobs.retry(ids, attempts=asked.get("attempts"))
-        case "cancel":
-            return jobs.cancel(ids, reason=asked.get("reason") or "person")
-        case "restart":
-            return jobs.restart(ids, attempts=asked.get("attempts"))
-        case "move":
-            return jobs.move(ids, asked["queue"])
-        case _:
-            return jobs.prioritise(ids, asked["priority"])
+    acts: dict[str, Callable[[], Query[tuple[int, str]]]] = {
+        "retry": lambda: jobs.retry(ids, attempts=asked.get("attempts")),
+        "cancel": lambda: jobs.cancel(ids, reason=asked.get("reason") or "person"),
+        "restart": lambda: jobs.restart(ids, attempts=asked.get("attempts")),
+        "discard": lambda: jobs.discard(ids, by=now.asked_by or "person", reason=asked.get("reason")),
+        "reinstate": lambda: jobs.reinstate(ids),
+        "move": lambda: jobs.move(ids, asked["queue"]),
+        "priority": lambda: jobs.prioritise(ids, asked["priority"]),
+    }
+    return acts[now.kind]()
 
 
 def piece(now: Taken) -> Command[bool]:

@@ -8,11 +8,8 @@ from retoma.commands import jobs as job_commands
 from retoma.errors import ConfigurationError, NotFound
 from retoma.model import validation
 from retoma.model.failure import FailureGroup
-from retoma.model.job import JobPage
-from retoma.model.operation import JobFilter
 from retoma.model.view import Hit, View
 from retoma.store import failures, looking, views
-from retoma.store.looking import Span, Walked
 from retoma.store.query import Command
 
 PAGES = ("batches", "errors", "dead-letters", "operations", "calls", "audit", "queues", "workers", "review")
@@ -22,7 +19,6 @@ _NUMBER = re.compile(r"#?([0-9]{1,18})")
 _LONGEST_QUERY = 2000
 _LONGEST_NAME = 80
 _LOOK = 50_000
-_LOOKS = 3
 
 
 def search(text: str, *, pipeline: str | None, limit: int) -> Command[list[Hit]]:
@@ -43,20 +39,6 @@ def search(text: str, *, pipeline: str | None, limit: int) -> Command[list[Hit]]
     for each in (*found, *ends):
         once.setdefault((each.kind, each.id), each)
     return list(once.values())[:limit]
-
-
-def dead_letters(wanted: JobFilter, *, before: int | None, limit: int) -> Command[JobPage]:
-    """Failed jobs of any batch, newest first, without content; a bounded number of rows is visited."""
-    validation.page("jobs", limit)
-    at = validation.LARGEST_ID if before is None else max(0, min(before, validation.LARGEST_ID))
-    ids: list[int] = []
-    stopped: int | None = at
-    for _ in range(_LOOKS):
-        rows: list[Walked] = yield looking.walk_failed(wanted, Span(before=stopped or 0, limit=limit - len(ids)))
-        ids, stopped = ids + rows[0].ids, rows[0].stopped
-        if stopped is None or len(ids) >= limit:
-            break
-    return JobPage((yield looking.some(ids, content=False)), stopped)
 
 
 def groups(*, hours: float, pipeline: str | None, limit: int) -> Command[list[FailureGroup]]:

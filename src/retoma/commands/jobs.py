@@ -14,9 +14,10 @@ from retoma.errors import CheckpointInvalid, ConfigurationError, Conflict, KeyTa
 from retoma.model import validation
 from retoma.model.ids import JobId
 from retoma.model.job import Attempt, Checkpoint, Job, JobPage, JobState, Receipt, Redone, RestartPlan, Stood
+from retoma.model.operation import JobFilter
 from retoma.run.pipeline import Pipeline, must_be_pipeline
 from retoma.store import attempts, checkpoints, jobs, looking, queues
-from retoma.store.looking import Filter, Span
+from retoma.store.looking import Filter, Span, Walked
 from retoma.store.query import Command, Query
 from retoma.telemetry import emit, heard
 from retoma.telemetry.events import JobsEnqueued
@@ -28,6 +29,7 @@ I = TypeVar("I")
 O = TypeVar("O")
 
 _AT_A_TIME = 2000
+_LOOKS = 3
 
 
 def enqueue_one(
@@ -234,14 +236,21 @@ def page(
     before: int | None,
     limit: int,
     content: bool = True,
+    discarded: bool | None = None,
     looks: int | None = None,
 ) -> Command[JobPage]:
-    """The jobs that match; after that many *looks* the page may hold fewer than there are."""
+    """The jobs that match; after that many *looks* the page may hold fewer than there are. With *discarded*, of the
+    failed jobs those that a person has settled, or those that nobody has.
+    """
     if state is not None and state not in set(JobState):
         raise ConfigurationError(f"There is no state {state!r}.", next=f"States are {', '.join(JobState)}.")
     validation.page("jobs", limit)
     if batch_id is not None and not validation.is_id(batch_id):
         return JobPage([], None)
+    if discarded is not None:
+        _only_failed(state, key)
+        which = JobFilter(pipeline=pipeline, queue=queue, batch_id=batch_id)
+        return (yield from failures(which, before=before, limit=limit, discarded=discarded, content=content))
     wanted = Filter(state=state and str(state), pipeline=pipeline, queue=queue, key=key, batch_id=batch_id)
     ids: list[int] = []
     at: int | None = validation.LARGEST_ID if before is None else max(0, min(before, validation.LARGEST_ID))
@@ -256,6 +265,32 @@ def page(
             ids, at = (ids + rest.ids, None) if rest.whole else (ids, at)
     following = ids[limit - 1] if len(ids) > limit else at
     return JobPage((yield looking.some(ids[:limit], content=content)), following)
+
+
+def _only_failed(state: JobState | str | None, key: str | None) -> None:
+    if state not in (None, JobState.FAILED):
+        raise ConfigurationError(f"Only failed jobs are discarded, and {state} ones were asked for.")
+    if key is not None:
+        raise ConfigurationError("A key finds its job, discarded or not.", next="Leave out the one or the other.")
+
+
+def failures(
+    which: JobFilter, *, before: int | None, limit: int, discarded: bool, content: bool = False
+) -> Command[JobPage]:
+    """Failed jobs of any batch, newest first: the dead letters, or those that a person has *discarded*. A bounded
+    number of rows is visited.
+    """
+    validation.page("jobs", limit)
+    at = validation.LARGEST_ID if before is None else max(0, min(before, validation.LARGEST_ID))
+    ids: list[int] = []
+    stopped: int | None = at
+    for _ in range(_LOOKS):
+        span = Span(before=stopped or 0, limit=limit - len(ids))
+        rows: list[Walked] = yield looking.walk_failed(which, span, discarded=discarded)
+        ids, stopped = ids + rows[0].ids, rows[0].stopped
+        if stopped is None or len(ids) >= limit:
+            break
+    return JobPage((yield looking.some(ids, content=content)), stopped)
 
 
 def output(pipeline: Pipeline[Any, O], id: int) -> Command[O]:
@@ -309,12 +344,21 @@ def retry(id: int, *, attempts: int | None) -> Command[Job]:
     now = yield from job(id)
     if now.batch_id is not None:
         yield from last_steps.follow([now.batch_id])
+    if now.discarded_at is not None:
+        raise _settled(now)
     if not rows and now.state is not JobState.QUEUED:
         raise Conflict(
             f"Job {id} is {now.state}; only failed, cancelled and reviewed jobs are tried again by hand.",
             next="To run a finished job anew, restart it." if now.state.ended else "",
         )
     return now
+
+
+def _settled(job: Job) -> Conflict:
+    return Conflict(
+        f"Job {job.id} was discarded by {job.discarded_by}: it is not to be retried.",
+        next=f"Reinstate it first: 'retoma job reinstate {job.id}'.",
+    )
 
 
 def retry_all_failed(*, pipeline: str | None, attempts: int | None) -> Command[list[JobId]]:
@@ -334,6 +378,8 @@ def restart(id: int, *, attempts: int | None, step: str | None = None) -> Comman
     """Set the checkpoints aside (they are not deleted) and start from the first step, or from *step*."""
     validation.whole("attempts", attempts, 1, validation.MOST_ATTEMPTS)
     before = yield from restart_plan(id, step=step)
+    if before.job.discarded_at is not None:
+        raise _settled(before.job)
     if not before.can:
         state = before.job.state
         raise Conflict(f"Job {id} is {state}; only an ended job can be restarted.", next="Cancel it first.")

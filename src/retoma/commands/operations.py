@@ -27,6 +27,7 @@ SMALL = 2000
 _AT_A_TIME = 1000
 _SWEPT = validation.LARGEST_ID
 _STOPPED = {"cancelled", "failed"}
+_REVIVE = {"retry", "restart"}
 
 Pieces = Callable[[Piece, datetime | None], Query[Seen]]
 
@@ -35,6 +36,8 @@ def _pieces(batch_id: int, kind: str, asked: Mapping[str, Any], *, by: str | Non
     match kind:
         case "cancel":
             return lambda piece, _until: batches.cancel_jobs(batch_id, piece)
+        case "replan":
+            return lambda piece, _until: batches.replan(batch_id, piece, **asked)
         case "retry":
             return lambda piece, until: batches.retry_failed(batch_id, piece, until=until, by=by, **asked)
         case _:
@@ -53,7 +56,7 @@ def begin(
         while seen := (yield pieces(Piece(after=after), None)):
             done, after = done + sum(each.moved for each in seen), seen[-1].id
             left += [each.id for each in seen if not each.settled]
-        if kind != "cancel":
+        if kind in _REVIVE:
             yield from last_steps.follow([id])
         if not left:
             return done
@@ -114,7 +117,7 @@ def piece(id: int) -> Command[bool]:
     seen: Sequence[Seen] = yield pieces(which, now.started_at)
     held = [each.id for each in seen if not each.settled]
     moved = sum(each.moved for each in seen)
-    if now.kind != "cancel" and moved:
+    if now.kind in _REVIVE and moved:
         yield from last_steps.follow([now.batch_id])
     if sweeping:
         left = now.left_over + held

@@ -38,6 +38,8 @@ class Wanted(TypedDict, total=False):
     batch_id: int | None
     before: int | None
     content: bool
+    discarded: bool | None
+    """Of the failed jobs, those that a person has settled, or those that nobody has."""
 
 
 _ANY: Wanted = {"state": None, "pipeline": None, "queue": None, "key": None, "batch_id": None, "before": None}
@@ -60,7 +62,7 @@ class Doing(TypedDict, total=False):
     attempts: int | None
     """How many more attempts "retry" and "restart" allow."""
     reason: str | None
-    """Why "cancel" stops them."""
+    """Why "cancel" stops them, and "discard" settles them."""
 
 
 class Enqueueing(TypedDict, total=False):

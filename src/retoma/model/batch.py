@@ -92,6 +92,8 @@ class Batch:
     """Since when the jobs outside its pilot are held; None when nothing is."""
     finish: LastStep | None = None
     """Its last step, where it has one."""
+    cohort: int = 1
+    """The number of its newest configuration; more than 1 where it was re-planned."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "state", BatchState(self.state))
@@ -140,11 +142,18 @@ class Progress:
     """Calls that were billed at an unknown cost."""
     finish: LastStep | None = None
     """Its last step, where it has one. It is in none of the counts."""
+    discarded: int | None = None
+    """How many of the failed jobs a person has settled; None among many batches, where it is not counted."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "state", BatchState(self.state))
         if isinstance(self.finish, str):
             object.__setattr__(self, "finish", LastStep.read(self.finish))
+
+    @property
+    def retriable(self) -> int:
+        """Failed jobs that nobody has settled as not to be retried."""
+        return self.failed - (self.discarded or 0)
 
     @property
     def done(self) -> int:
@@ -307,7 +316,7 @@ class Operation:
     id: int
     batch_id: BatchId | None
     kind: str
-    """"cancel", "retry" or "restart"; by a filter also "move" and "priority"."""
+    """"cancel", "retry", "restart" or "replan"; by a filter also "move", "priority", "discard" and "reinstate"."""
     asked_by: str | None
     wanted: int
     """How many jobs it may concern."""

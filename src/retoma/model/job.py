@@ -25,7 +25,7 @@ class JobState(StrEnum):
     SKIPPED = "skipped"
     """Its handler said that there was nothing to do."""
     FAILED = "failed"
-    """Its attempts are used up, or its input was rejected. These are the dead letters."""
+    """Its attempts are used up, or its input was rejected. A dead letter, unless a person has discarded it."""
     REVIEW = "review"
     """It ended and waits for a person."""
     CANCELLED = "cancelled"
@@ -104,6 +104,11 @@ class Job:
     output: str | None
     error: str | None
     traceparent: str | None = None
+    discarded_at: datetime | None = None
+    """When a person settled its failure as not to be retried."""
+    discarded_by: str | None = None
+    cohort: int = 1
+    """Under which configuration of its batch it runs; the first is 1."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "state", JobState(self.state))
@@ -145,6 +150,7 @@ class Claim:
     traceparent: str | None
     input: str
     batch_epoch: int | None = None
+    cohort: int = 1
     priority: int | None = None
     run_at: datetime | None = None
     step: int | None = None

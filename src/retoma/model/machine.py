@@ -30,6 +30,8 @@ class Depth:
     weight: int
     executors: int
     """How many live executors take jobs from it."""
+    paused_until: datetime | None = None
+    """When it goes on by itself; None when somebody must resume it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,8 @@ ACTIONS = {
     "restart": ("failed",),
     "move": ("queued",),
     "priority": ("queued",),
+    "discard": ("failed",),
+    "reinstate": ("failed",),
 }
 """What can be done to many jobs, and to jobs in which states unless the filter says more."""
 
@@ -23,13 +25,15 @@ ALLOWED = {
     "restart": frozenset({"completed", "skipped", "failed", "review", "cancelled"}),
     "move": frozenset({"queued"}),
     "priority": frozenset({"queued"}),
+    "discard": frozenset({"failed"}),
+    "reinstate": frozenset({"failed"}),
 }
 """To jobs in which states it can be done at all."""
 
-SKIPPED = ("already", "busy", "house", "in_batch", "in_lane", "later", "pruned", "state")
-"""Why an operation passes over a job that its filter finds: it is so already; another operation works on its batch; it
-is the engine's own; it waits in the lane of its batch, or in another lane, which belongs to a queue; it ended after the
-decision; its batch is being deleted; its state has changed.
+SKIPPED = ("already", "busy", "discarded", "house", "in_batch", "in_lane", "later", "pruned", "state")
+"""Why an operation passes over a job that its filter finds: it is so already; another operation works on its batch; a
+person has settled it as not to be retried; it is the engine's own; it waits in the lane of its batch, or in another
+lane, which belongs to a queue; it ended after the decision; its batch is being deleted; its state has changed.
 """
 
 

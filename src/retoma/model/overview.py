@@ -40,6 +40,8 @@ class Overview:
     counted_to: int
     """Where the counts of jobs stop: one that is as high says "at least"."""
     now: datetime
+    money_age_seconds: float = 0.0
+    """How old the sums of money are, where they were kept; the counts are of now."""
 
     def __post_init__(self) -> None:
         found = self.batches

@@ -20,3 +20,5 @@ class Queue:
     weight: int = 1
     held: int = 0
     """How many of the waiting jobs belong to batches that are paused, ended or being filled."""
+    paused_until: datetime | None = None
+    """When it goes on by itself; None when somebody must resume it."""

@@ -21,7 +21,7 @@ from retoma.postgres.url import checked, explain_connection
 from retoma.store.migrations import LOCK_SECONDS
 from retoma.system.settings import Settings
 
-HEAD = "0046"
+HEAD = "0050"
 """The revision this program was written for."""
 
 

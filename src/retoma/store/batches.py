@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 from retoma.model.batch import Batch, Durations, ErrorGroup, Event, Found, Progress, StepFigures
+from retoma.model.cohort import Cohort
 from retoma.model.evidence import Evidence
 from retoma.model.ids import BatchId
 from retoma.model.pilot import Tried
@@ -369,8 +370,20 @@ class Configured(NamedTuple):
     traceparent: str | None = None
 
 
-def configuration(id: int) -> Query[Configured]:
-    return Query(SQL["configuration"], Configured, {"id": id})
+def replanned(id: int, *, configuration: str, by: str | None, note: str | None) -> Query[int]:
+    return Query(SQL["replanned"], int, {"id": id, "configuration": configuration, "by": by, "note": note})
+
+
+def replan(id: int, piece: Piece, *, cohort: int) -> Query[Seen]:
+    return Query(SQL["replan"], _seen, piece.params(id, ("queued",)) | {"cohort": cohort})
+
+
+def cohorts(id: int) -> Query[Cohort]:
+    return Query(SQL["cohorts"], Cohort, {"id": id})
+
+
+def configuration(id: int, *, cohort: int) -> Query[Configured]:
+    return Query(SQL["configuration"], Configured, {"id": id, "cohort": cohort})
 
 
 def end_waiting(older_than: float, *, limit: int = 1000) -> Query[int]:

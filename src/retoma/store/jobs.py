@@ -269,6 +269,14 @@ def restart(
     return Query(SQL["restart"], _id_and_state, {"ids": which, "attempts": attempts, "step": step})
 
 
+def discard(ids: Sequence[int], *, by: str, reason: str | None = None) -> Query[tuple[int, str]]:
+    return Query(SQL["discard"], _id_and_state, {"ids": sorted(ids), "by": by, "reason": reason})
+
+
+def reinstate(ids: Sequence[int]) -> Query[tuple[int, str]]:
+    return Query(SQL["reinstate"], _id_and_state, {"ids": sorted(ids)})
+
+
 def move(ids: Sequence[int], queue: str) -> Query[tuple[int, str]]:
     return Query(SQL["move"], _id_and_state, {"ids": sorted(ids), "queue": queue})
 

@@ -105,9 +105,11 @@ def some(ids: Sequence[int], *, content: bool) -> Query[Job]:
     return Query(SQL["some"], Job, {"ids": list(ids), "content": content})
 
 
-def walk_failed(wanted: JobFilter, span: Span) -> Query[Walked]:
+def walk_failed(wanted: JobFilter, span: Span, *, discarded: bool) -> Query[Walked]:
+    """Failures that nobody has settled; with *discarded*, those that somebody has."""
     fields = ("pipeline", "queue", "batch_id", "fingerprint", "key_prefix", "created_after", "created_before")
-    return Query(SQL["walk_failed"], Walked, {name: getattr(wanted, name) for name in fields} | asdict(span))
+    said = {name: getattr(wanted, name) for name in fields}
+    return Query(SQL["walk_failed"], Walked, {**said, **asdict(span), "discarded": discarded})
 
 
 def hits(text: str, id: int | None, *, pipeline: str | None, limit: int) -> Query[Hit]:

@@ -30,6 +30,7 @@ class Taken(NamedTuple):
     state: str | None
     filter: str | None
     upto: int | None
+    asked_by: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

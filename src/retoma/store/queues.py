@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 
 from retoma.model.queue import Queue
 from retoma.store.query import Query, load
@@ -14,12 +15,19 @@ def _name(name: str, *_: object) -> str:
     return name
 
 
+def _paused(_name: str, until: datetime | None, over: bool | None) -> tuple[datetime | None, bool]:
+    return until, bool(over)
+
+
 def _place(lane_id: int, place: int) -> tuple[int, int]:
     return lane_id, place
 
 
-def pause(name: str, *, reason: str) -> Query[str]:
-    return Query(SQL["pause"], _name, {"name": name, "reason": reason})
+def pause(
+    name: str, *, reason: str, until: datetime | None = None, seconds: float | None = None
+) -> Query[tuple[datetime | None, bool]]:
+    """Until when, and whether that is over already."""
+    return Query(SQL["pause"], _paused, {"name": name, "reason": reason, "until": until, "seconds": seconds})
 
 
 def resume(name: str) -> Query[str]:

@@ -27,6 +27,7 @@ from retoma.model.batch import (
     StepFigures,
 )
 from retoma.model.batch_figures import Bucket, Member
+from retoma.model.cohort import Cohort
 from retoma.model.evidence import Explanation
 from retoma.model.ids import BatchId, JobId
 from retoma.model.job import JobState, Receipt
@@ -247,6 +248,29 @@ class Batches:
         """
         command = batch_actions.restart(id, configuration=configuration, by=by)
         return self._resumed(self._run.transact(command, conn), wait=wait and conn is None)
+
+    def replan(
+        self,
+        id: BatchId,
+        *,
+        configuration: Mapping[str, Any],
+        note: str | None = None,
+        by: str = "person",
+        wait: bool = True,
+        conn: object = None,
+    ) -> Resumed:
+        """Give the jobs of a batch that have not begun another *configuration*: they are a cohort of their own, and
+        ``cohorts`` compares them. Those that have begun go on under theirs. A batch of many thousands is processed in
+        pieces; without *wait*, or with *conn*, that continues in the background.
+        """
+        command = batch_actions.replan(id, configuration=configuration, note=note, by=by)
+        return self._resumed(self._run.transact(command, conn), wait=wait and conn is None)
+
+    def cohorts(self, id: BatchId) -> list[Cohort]:
+        """The configurations of a batch, and how the jobs went that ran under each: failures, cost, time, reviews and
+        the agreement of people.
+        """
+        return self._run.ask(batch_commands.cohorts(id))
 
     def operations(self, id: BatchId, *, limit: int = 20) -> list[Operation]:
         """The commands that were or are being carried out on a batch in pieces, newest first."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 import time
 from typing import Any, TypeVar, Unpack
 
-from retoma.commands import bulk, finding, maintenance
+from retoma.commands import bulk, discards, finding, maintenance
 from retoma.commands import jobs as job_commands
 from retoma.commands import operations as operation_commands
 from retoma.commands.options import LOOKS, Doing, Wanted, wanted_of
@@ -43,7 +43,7 @@ class Jobs:
         return self._run.ask(job_commands.job(id), conn)
 
     def find(self, *, limit: int = 50, **wanted: Unpack[Wanted]) -> list[Job]:
-        """Jobs, newest first, *before* an id for the next page. The dead letters are ``state='failed'``. Without
+        """Jobs, newest first, *before* an id for the next page. The dead letters are ``discarded=False``. Without
         *content* they have no input and no output, and only the first line of an error.
         """
         return (self._run.ask(job_commands.page(limit=limit, **wanted_of(wanted)))).jobs
@@ -83,6 +83,16 @@ class Jobs:
         """Try a failed, cancelled or reviewed job again; finished steps are not done again."""
         return self._run.ask(job_commands.retry(id, attempts=attempts), conn)
 
+    def discard(self, id: JobId, *, by: str = "person", reason: str | None = None, conn: object = None) -> Job:
+        """Settle a failed job as not to be retried: it leaves the dead letters and keeps its history. ``reinstate``
+        undoes it.
+        """
+        return self._run.transact(discards.discard(id, by=by, reason=reason), conn)
+
+    def reinstate(self, id: JobId, *, conn: object = None) -> Job:
+        """Make a discarded job a dead letter again, so that it can be retried."""
+        return self._run.transact(discards.reinstate(id), conn)
+
     def retry_all_failed(self, *, pipeline: str | None = None, attempts: int | None = None) -> list[JobId]:
         """Retry every failed job, of any batch or none, or those of one *pipeline*; returns the
         ids of those it found.
@@ -113,8 +123,8 @@ class Jobs:
         conn: object = None,
         **how: Unpack[Doing],
     ) -> Operation:
-        """Retry, cancel, restart, move or prioritise every job of any batch that the filter finds. Decided at once,
-        carried out in pieces; without *wait*, or with *conn*, in the background, by any process.
+        """Retry, cancel, restart, move, prioritise, discard or reinstate every job of any batch that the filter finds.
+        Decided at once, carried out in pieces; without *wait*, or with *conn*, in the background, by any process.
         """
         id = self._run.transact(bulk.begin(action, which, how, by=by), conn)
         if conn is not None or not wait:
@@ -140,9 +150,19 @@ class Jobs:
         """The failures of all batches in the last *hours*, grouped by equal errors, the most frequent first."""
         return self._run.ask(finding.groups(hours=hours, pipeline=pipeline, limit=limit))
 
-    def dead_letters(self, which: JobFilter | None = None, *, before: int | None = None, limit: int = 50) -> JobPage:
-        """The failed jobs of any batch that a filter finds, newest first, in bounded time, without content."""
-        return self._run.ask(finding.dead_letters(which or JobFilter(), before=before, limit=limit))
+    def dead_letters(
+        self,
+        which: JobFilter | None = None,
+        *,
+        discarded: bool = False,
+        before: int | None = None,
+        limit: int = 50,
+    ) -> JobPage:
+        """The failed jobs of any batch that a filter finds, newest first, in bounded time, without content. With
+        *discarded*, those that a person has settled; without, those that nobody has.
+        """
+        command = job_commands.failures(which or JobFilter(), before=before, limit=limit, discarded=discarded)
+        return self._run.ask(command)
 
     def search(self, text: str, *, pipeline: str | None = None, limit: int = 50) -> list[Hit]:
         """Jobs and batches by id, jobs by key, file name or correlation id."""

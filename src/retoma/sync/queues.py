@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from retoma.commands import flow as flow_commands
 from retoma.commands import jobs as job_commands
 from retoma.commands.jobs import only
@@ -37,9 +39,19 @@ class Queues:
         """Who paused these queues, as far as the audit knows; needs an account that may read it."""
         return self._run.ask(flow_commands.paused_by(names))
 
-    def pause(self, name: str, *, reason: str = "person", conn: object = None) -> None:
-        """Stop claims from a queue; running jobs continue."""
-        self._run.ask(only(queues.pause(name, reason=reason)), conn)
+    def pause(
+        self,
+        name: str,
+        *,
+        reason: str = "person",
+        until: datetime | None = None,
+        seconds: float | None = None,
+        conn: object = None,
+    ) -> datetime | None:
+        """Stop claims from a queue; running jobs continue. With *until*, or for so many *seconds*, it goes on by itself
+        by the clock of the database. Returns when that is.
+        """
+        return self._run.transact(flow_commands.pause(name, reason=reason, until=until, seconds=seconds), conn)
 
     def resume(self, name: str, *, conn: object = None) -> None:
         """Allow claims from a queue again."""

@@ -27,6 +27,7 @@ from retoma.web.api import (
     batch_figures,
     batches,
     calls,
+    cohorts,
     events,
     finding,
     jobs,
@@ -65,6 +66,7 @@ __all__ = ["Principal", "router", "site"]
 _API = (
     batches,
     batch_figures,
+    cohorts,
     overview,
     events,
     jobs,

@@ -19,18 +19,18 @@ class Configurations:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._known: dict[tuple[int, int | None], asyncio.Task[Configured]] = {}
+        self._known: dict[tuple[int, int | None, int], asyncio.Task[Configured]] = {}
 
     async def of(self, claim: Claim) -> tuple[dict[str, Any], str | None]:
-        """The configuration of the job's batch, and the span of the batch's run. Each job gets its own copy, so a
-        handler's changes stay in that handler.
+        """The configuration of the job's batch, as its cohort has it, and the span of the batch's run. Each job gets
+        its own copy, so a handler's changes stay in that handler.
         """
         assert claim.batch_id is not None
-        key = (claim.batch_id, claim.batch_epoch)
+        key = (claim.batch_id, claim.batch_epoch, claim.cohort)
         if key not in self._known:
             if len(self._known) >= _MOST:
                 del self._known[next(iter(self._known))]
-            self._known[key] = asyncio.create_task(self._read(claim.batch_id))
+            self._known[key] = asyncio.create_task(self._read(claim.batch_id, claim.cohort))
         reading = self._known[key]
         try:
             text, run = await asyncio.shield(reading)
@@ -41,6 +41,7 @@ class Configurations:
         found: dict[str, Any] = json.loads(text)  # json keeps integers of more than 64 bits
         return found, run
 
-    async def _read(self, batch_id: int) -> Configured:
-        rows = await self._database.persist(batches.configuration(batch_id), doing="reading a configuration")
+    async def _read(self, batch_id: int, cohort: int) -> Configured:
+        asked = batches.configuration(batch_id, cohort=cohort)
+        rows = await self._database.persist(asked, doing="reading a configuration")
         return rows[0] if rows else Configured()

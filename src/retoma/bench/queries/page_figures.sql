@@ -1,5 +1,15 @@
 -- What the pages of the console are measured among: a database that has seen much work, made without doing it.
 
+-- name: indexes
+-- Those of the table that no constraint needs: rows are written many times faster without them.
+select of_table.indexname as name, of_table.indexdef as definition
+  from pg_indexes as of_table
+ where of_table.schemaname = 'retoma'
+   and of_table.tablename = %(name)s::text
+   and not exists (select from pg_constraint as rule
+                    where rule.conname = of_table.indexname and rule.connamespace = 'retoma'::regnamespace)
+ order by 1;
+
 -- name: fill_batches
 -- Batches that ended within the last month, and the jobs of each.
 with lane as (

@@ -15,6 +15,7 @@ from retoma.client.values import Done, Filled, Made, News, given, value_of, valu
 from retoma.errors import ConfigurationError
 from retoma.model.batch import Batch, BatchState, Durations, ErrorGroup, Event, Operation, Plan, Progress, StepFigures
 from retoma.model.batch_figures import Bucket, Member
+from retoma.model.cohort import Cohort
 from retoma.model.evidence import Explanation
 from retoma.model.ids import BatchId
 from retoma.model.job import JobState
@@ -264,6 +265,18 @@ class Batches:
         """Run every job of an ended batch again, finished ones too. What it cost is paid again."""
         body = given(configuration=configuration)
         return value_of(Done, self._server.ask("restartBatch", id=id, body=body))
+
+    def replan(self, id: BatchId, *, configuration: Mapping[str, Any], note: str | None = None) -> Done:
+        """Give the jobs of a batch that have not begun another configuration; the others go on under theirs."""
+        body = {"configuration": configuration, **given(note=note)}
+        return value_of(Done, self._server.ask("replanBatch", id=id, body=body))
+
+    def cohorts(self, id: BatchId) -> list[Cohort]:
+        """The configurations of a batch, and how the jobs went that ran under each; a configuration is empty where the
+        key may not see content.
+        """
+        found = (self._server.ask("listCohorts", id=id))["cohorts"]
+        return values_of(Cohort, [{**each, "configuration": each.get("configuration") or {}} for each in found])
 
     def release(self, id: BatchId) -> Batch:
         """Let the jobs be taken that a pilot holds. Idempotent."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from retoma.cli import acting, context, output
+from retoma.cli.batch_pilot import pilot_told
 from retoma.cli.batch_watch import SOME_FAILED, follow
 from retoma.cli.language import Phrase, relayed, words
 from retoma.cli.root import INTERRUPTED
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 _MOST_TOLD = 10
 _MOST_PROCESSES = 2
+_PILOT = "Classify N first, and say what all would cost."
 _FORMATS = (".xlsx", ".csv", ".json")
 
 
@@ -41,6 +43,7 @@ class Wish:
     refine: bool
     detach: bool
     at_once: int
+    pilot: int
     reference: str
     command: str
     """What to type to go on."""
@@ -89,6 +92,7 @@ def classify() -> None:
     "--export", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write .xlsx, .csv or .json."
 )
 @click.option("--no-refine", is_flag=True, help="Leave each category as it was found in its document alone.")
+@click.option("--pilot", type=click.IntRange(0, 1000), default=0, metavar="N", help=_PILOT)
 @click.option("--detach", is_flag=True, help="Queue the work and leave; workers do it.")
 @click.option(
     "--at-once", type=click.IntRange(1, 10), default=10, show_default=True, metavar="N", help="Documents at once."
@@ -100,6 +104,7 @@ def folder(
     name: str | None,
     export: Path | None,
     at_once: int,
+    pilot: int,
     reference: str | None,
     *,
     no_refine: bool,
@@ -109,6 +114,9 @@ def folder(
 
     Where no worker serves the pipeline, one works here meanwhile. Ctrl-C finishes the steps at hand and leaves the
     rest; the same command again goes on, and skips what was classified before with the same content and settings.
+
+    With --pilot, N documents that stand for all are classified first, and cost, time and failures of the whole are
+    told; the same command without it goes on with the others.
 
     The exit code is 0 when all went well, 8 when some documents failed or were not taken, and 9 when it stalled.
     """
@@ -129,6 +137,7 @@ def folder(
         refine=not no_refine,
         detach=detach,
         at_once=at_once,
+        pilot=pilot,
         reference=context.reference_of(reference),
         command=shlex.join(typed),
     )
@@ -159,9 +168,11 @@ async def _classify(wish: Wish) -> int:
             app, "project", None, lambda conn: _project(library, wish, conn), made=lambda made: made.id
         )
         intake = await _take(library, project, wish)
-        batch = await _begin(library, project, refine=wish.refine)
+        batch = await _begin(library, project, wish)
         if wish.detach:
             return await _leave(app, batch)
+        if wish.pilot and batch.held_at is not None:
+            return await _tried(app, batch, wish)
         code = await _work(library, batch, wish)
         if code != INTERRUPTED:
             code = await _rest(library, project, batch, wish) or code
@@ -224,12 +235,12 @@ async def _take(library: Classification, project: Project, wish: Wish) -> Intake
     return intake
 
 
-async def _begin(library: Classification, project: Project, *, refine: bool) -> Batch:
+async def _begin(library: Classification, project: Project, wish: Wish) -> Batch:
     batch, new = await acting.change(
         library.app,
         "batch",
         None,
-        lambda conn: _begun(library, project, conn, refine=refine),
+        lambda conn: _begun(library, project, conn, wish),
         made=lambda begun: begun[0].id,
     )
     if new:
@@ -247,11 +258,13 @@ async def _begin(library: Classification, project: Project, *, refine: bool) -> 
     return batch
 
 
-async def _begun(library: Classification, project: Project, conn: object, *, refine: bool) -> tuple[Batch, bool]:
-    """The execution, and whether it is new; one that is not goes on."""
-    batch, new = await library.begin(project.id, refine=refine, conn=conn)
+async def _begun(library: Classification, project: Project, conn: object, wish: Wish) -> tuple[Batch, bool]:
+    """The execution, and whether it is new; one that is not goes on, and what its pilot held is released."""
+    batch, new = await library.begin(project.id, refine=wish.refine, pilot=wish.pilot, conn=conn)
     if not new:
         await library.resume(batch.id, by=acting.person(), conn=conn)
+        if not wish.pilot:
+            batch = await library.app.batches.release(batch.id, by=acting.person(), conn=conn)
     return batch, new
 
 
@@ -261,6 +274,13 @@ async def _known(library: Classification, batch: Batch) -> int:
     before = [each for each in await library.executions(project_id=int(batch.labels["project"])) if each.id != batch.id]
     same = [each for each in before if each.configuration["hash"] == batch.configuration["hash"]]
     return min(total, max((each.well for each in same), default=0))
+
+
+async def _tried(app: Retoma, batch: Batch, wish: Wish) -> int:
+    """The pilot, and what it says of the whole."""
+    await pilot_told(app, batch.id, queue="classification", reference=None if await _served(app) else wish.reference)
+    output.talk("To go on with all of them: {command}", command=wish.command)
+    return 0
 
 
 async def _leave(app: Retoma, batch: Batch) -> int:

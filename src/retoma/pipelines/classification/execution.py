@@ -129,6 +129,7 @@ async def start(
     name: str | None,
     correlation_id: str | None,
     budget: Decimal | None = None,
+    pilot: int = 0,
 ) -> Batch:
     """The batch, its jobs, the execution and the rows of its results: all of it in one transaction, or nothing. Who
     calls holds the project.
@@ -157,7 +158,7 @@ async def start(
     await fetch(conn, executions.create(batch.id, project.id, how["hash"]))
     pairs = [(document.id, receipt.id) for document, receipt in zip(chosen, receipts, strict=True)]
     await fetch(conn, results.begin(batch.id, pairs))
-    return await app.batches.seal(batch.id, expected=len(chosen), conn=conn)
+    return await app.batches.seal(batch.id, expected=len(chosen), pilot=pilot, conn=conn)
 
 
 async def _chosen(project: Project, conn: Any, ids: Sequence[int] | None) -> list[ProjectDocument]:

@@ -67,10 +67,12 @@ class Classification(Lessons):
         name: str | None = None,
         correlation_id: str | None = None,
         again: bool = False,
+        pilot: int = 0,
         conn: object = None,
     ) -> tuple[Batch, bool]:
         """As *start*, but an execution of the whole project with the same settings that has not ended is gone on with
-        instead; whether it is new. Of several who ask at once, one begins it.
+        instead; whether it is new. Of several who ask at once, one begins it. With a *pilot* so many documents are
+        classified first, and the others are held until the batch is released.
         """
         async with self._within(conn) as connection:
             project = await self.project(project_id, hold=True, conn=connection)
@@ -82,7 +84,14 @@ class Classification(Lessons):
                 if rows:
                     return await self.app.batches.get(BatchId(rows[0]), conn=connection), False
             batch = await starting.start(
-                self.app, project, how, connection, documents=documents, name=name, correlation_id=correlation_id
+                self.app,
+                project,
+                how,
+                connection,
+                documents=documents,
+                name=name,
+                correlation_id=correlation_id,
+                pilot=pilot,
             )
             return batch, True
 

@@ -232,13 +232,14 @@ class Catalogue(Keeping):
         project_id: int | None = None,
         researcher: str | None = None,
         at_once: int | None = None,
+        pilot: int = 0,
         sha256: str | None = None,
         by: str = "person",
         conn: object = None,
     ) -> tuple[BatchId, bool]:
         """A quote of each item in a list, followed as one; the batch, and whether it is new. The same file with the
         same terms, sent again while it is worked on, is the same batch; *sha256* is that of a file that was read
-        before.
+        before. With a *pilot* so many items are priced first, and the others are held until the batch is released.
         """
         listed = (
             content
@@ -267,7 +268,7 @@ class Catalogue(Keeping):
             )
             await self._rows(head, connection)
             await self._fill(id, listed, project, sort=sort, researcher=researcher, by=by, conn=connection)
-            await self.app.batches.seal(id, expected=len(listed.items), conn=connection)
+            await self.app.batches.seal(id, expected=len(listed.items), pilot=pilot, conn=connection)
             return id, True
 
     async def _open(

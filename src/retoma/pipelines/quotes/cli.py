@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from retoma.cli import acting, context, output
+from retoma.cli.batch_pilot import pilot_told
 from retoma.cli.batch_watch import SOME_FAILED, follow
 from retoma.cli.language import relayed, words
 from retoma.cli.root import INTERRUPTED
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from retoma.pipelines.quotes.model import Quote
 
 _MOST_TOLD = 10
+_PILOT = "Price N first, and say what all would cost."
 _MOST_PROCESSES = 2
 
 
@@ -37,6 +39,7 @@ class Wish:
     project: str | None
     detach: bool
     at_once: int | None
+    pilot: int
     reference: str
     command: str
     """What to type to go on."""
@@ -51,11 +54,19 @@ def quotes() -> None:
 @click.argument("file", metavar="FILE", type=click.Path(exists=True, path_type=Path))
 @click.option("--name", metavar="N", help="The batch's name; else the file's.")
 @click.option("--project", metavar="P", help="The project whose terms are used; made when there is none of this name.")
+@click.option("--pilot", type=click.IntRange(0, 1000), default=0, metavar="N", help=_PILOT)
 @click.option("--detach", is_flag=True, help="Queue the work and leave; workers do it.")
 @click.option("--at-once", type=click.IntRange(1, 100), metavar="N", help="Quotes of this list at once.")
 @context.app_option
 def run(
-    file: Path, name: str | None, project: str | None, at_once: int | None, reference: str | None, *, detach: bool
+    file: Path,
+    name: str | None,
+    project: str | None,
+    at_once: int | None,
+    pilot: int,
+    reference: str | None,
+    *,
+    detach: bool,
 ) -> None:
     """Find the price of every item in FILE: a CSV or XLSX list of up to 10,000, or a folder of photographs.
 
@@ -64,6 +75,9 @@ def run(
     description needs a model that sees images, which RETOMA_CHAT and its key set. Where no worker serves the
     pipeline, one works here meanwhile. Ctrl-C finishes the steps at hand and leaves the rest; the same command again
     goes on.
+
+    With --pilot, N items that stand for all are priced first, and cost, time and failures of the whole are told; the
+    same command without it goes on with the others.
 
     The exit code is 0 when all went well, 8 when some items failed or were not taken, and 9 when it stalled.
     """
@@ -76,6 +90,7 @@ def run(
         project=project,
         detach=detach,
         at_once=at_once,
+        pilot=pilot,
         reference=context.reference_of(reference),
         command=shlex.join(typed),
     )
@@ -103,6 +118,8 @@ async def _run(wish: Wish) -> int:
         batch = await acting.beside(app, "project", None, _begun(library, wish), noted={"name": wish.name})
         if wish.detach:
             return await _leave(app, batch)
+        if wish.pilot and (await app.batches.get(batch)).held_at is not None:
+            return await _tried(app, batch, wish)
         code = await _work(library, batch, wish)
         problems = await library.items(batch, only_problems=True, limit=1)
         return SOME_FAILED if code == 0 and problems else code
@@ -127,6 +144,7 @@ async def _begun(library: Quotes, wish: Wish) -> BatchId:
         sha256=sha256,
         project_id=project,
         at_once=wish.at_once,
+        pilot=wish.pilot,
         by=acting.person(),
     )
     standing = await library.batch_status(batch)
@@ -137,9 +155,18 @@ async def _begun(library: Quotes, wish: Wish) -> BatchId:
             percent=standing.progress_percentage,
         )
         await library.resume_batch(batch, by=acting.person())
+        if not wish.pilot:
+            await library.app.batches.release(batch, by=acting.person())
     else:
         output.talk("Batch {batch}: {number} items.", batch=batch, number=standing.total_items)
     return batch
+
+
+async def _tried(app: Retoma, batch: BatchId, wish: Wish) -> int:
+    """The pilot, and what it says of the whole."""
+    await pilot_told(app, batch, queue="quotes", reference=None if await _served(app) else wish.reference)
+    output.talk("To go on with all of them: {command}", command=wish.command)
+    return 0
 
 
 async def _leave(app: Retoma, batch: BatchId) -> int:

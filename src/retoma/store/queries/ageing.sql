@@ -17,6 +17,13 @@ aged as (
      where %(job_id)s::bigint is null or job.id = %(job_id)s::bigint
     returning job.id, job.worker_id
 ),
+aged_discards as (
+    update retoma.discards as discard
+       set failed_at = discard.failed_at - past.span,
+           discarded_at = discard.discarded_at - past.span
+      from past
+     where %(job_id)s::bigint is null or discard.job_id = %(job_id)s::bigint
+),
 woken as (
     -- Lanes that rest until a job is due may have one now.
     update retoma.lanes as lane set awake = true, wake_at = null where not lane.awake

@@ -34,7 +34,9 @@ late as materialized (
               and lane.closed_at is null) as seen
      where seen.due > 0
        and not exists (select from retoma.queues as queue
-                        where queue.name = named.queue and queue.paused_at is not null)
+                        where queue.name = named.queue and
+-- include: rests
+                      )
 ),
 stuck as (
     select count(*) as jobs

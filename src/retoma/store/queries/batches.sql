@@ -554,13 +554,15 @@ select asked.id, asked.state from asked;
 
 -- name: retry_failed
 -- Only failed jobs (and cancelled ones, when asked) get new attempts; their checkpoints are kept. With a fingerprint,
--- only one error group. A piece that runs later visits only jobs that had ended when the command was given.
+-- only one error group. Failures that a person has settled stay. A piece that runs later visits only jobs that had ended when the command was given.
 -- include: candidates
 fitting as materialized (
     select job.id
       from candidate
       join retoma.jobs as job on job.id = candidate.id
      where (%(until)s::timestamptz is null or job.finished_at <= %(until)s::timestamptz)
+       and not
+-- include: discarded
        and (%(fingerprint)s::text is null or
 -- include: fingerprint
             = %(fingerprint)s::text)
@@ -672,7 +674,8 @@ queued as (
            cancel_requested_at = null,
            finished_at = null,
            output = null,
-           error = null
+           error = null,
+           cohort = (select batch.cohort from retoma.batches as batch where batch.id = %(id)s::bigint)
       from wanted
      where job.id = wanted.id
     returning job.id, job.batch_id, job.key, wanted.state as was, job.state
@@ -687,10 +690,13 @@ select candidate.id, queued.id is not null as moved, queued.id is not null as se
  order by candidate.id;
 
 -- name: has
--- Whether the batch has a job in one of these states.
+-- Whether the batch has a job in one of these states, failures that a person has settled apart.
 select exists (select
                  from unnest(%(states)s::text[]) as wanted (state)
-                 join retoma.jobs as job on job.batch_id = %(id)s::bigint and job.state = wanted.state) as has;
+                 join retoma.jobs as job on job.batch_id = %(id)s::bigint and job.state = wanted.state
+                where not
+-- include: discarded
+              ) as has;
 
 -- name: reopen
 -- Revives the row of an ended batch when many of its jobs are about to be retried.
@@ -858,12 +864,21 @@ select asked.id from asked;
 -- name: restarted
 -- The row of a batch that starts over: its resumes are restored, and it may get another configuration.
 with wanted as materialized (
-    select batch.id, batch.lane_id, batch.pilot_lane_id, batch.held_at, batch.queue, batch.state, batch.event_seq
+    select batch.id, batch.lane_id, batch.pilot_lane_id, batch.held_at, batch.queue, batch.state, batch.event_seq,
+           batch.cohort, exists (select from retoma.cohorts as cohort where cohort.batch_id = batch.id) as planned
       from retoma.batches as batch
      where batch.id = %(id)s::bigint
        and batch.state in ('completed', 'failed', 'cancelled')
        and batch.total is not null
        for no key update
+),
+planned as (
+    -- One that was re-planned keeps the rows of its configurations, so another one has its row, too.
+    insert into retoma.cohorts (batch_id, number, configuration, planned_by)
+    select wanted.id, wanted.cohort + 1, %(configuration)s::json, %(by)s::text
+      from wanted
+     where wanted.planned
+       and %(configuration)s::json is not null
 ),
 anew as (
     update retoma.batches as batch
@@ -875,6 +890,7 @@ anew as (
            forgiven = 0,
            forgiven_of = 0,
            configuration = coalesce(%(configuration)s::json, batch.configuration),
+           cohort = batch.cohort + (%(configuration)s::json is not null and wanted.planned)::integer,
            started_at = now(),
            finished_at = null,
            last_progress_at = now(),
@@ -1106,6 +1122,7 @@ select batch.id, batch.name, batch.pipeline, batch.queue, batch.route, batch.lab
        batch.created_at, batch.sealed_at, batch.expires_at, batch.started_at, batch.stalled_at, batch.finished_at,
        batch.last_progress_at, batch.last_key, batch.operation_id, batch.unpriced, batch.held_at,
 -- include: last_step_told
+       , batch.cohort
   from retoma.batches as batch
  where batch.id = %(id)s::bigint
    and batch.pruned_at is null;
@@ -1119,6 +1136,7 @@ select batch.id, batch.name, batch.pipeline, batch.queue, batch.route, batch.lab
        batch.created_at, batch.sealed_at, batch.expires_at, batch.started_at, batch.stalled_at, batch.finished_at,
        batch.last_progress_at, batch.last_key, batch.operation_id, batch.unpriced, batch.held_at,
 -- include: last_step_told
+       , batch.cohort
   from retoma.batches as batch
  where (%(states)s::text[] is null or batch.state = any (%(states)s::text[]))
    and (%(pipeline)s::text is null or batch.pipeline = %(pipeline)s::text)
@@ -1140,6 +1158,13 @@ select batch.id, batch.name, batch.state, batch.reason, coalesce(batch.total, co
        batch.busy_seconds, batch.spent, batch.budget, batch.stall_seconds, batch.created_at, batch.started_at,
        batch.stalled_at, batch.finished_at, batch.epoch, batch.event_seq, now() as now, batch.unpriced,
 -- include: last_step_told
+       , (select count(*)
+            from retoma.jobs as job
+           where job.batch_id = batch.id
+             and job.id is distinct from batch.finish_job_id
+             and
+-- include: discarded
+         )::integer as discarded
   from retoma.batches as batch
  cross join lateral (
        select coalesce(sum(job.jobs), 0)::integer as all_jobs,
@@ -1204,7 +1229,7 @@ select count(*)::integer as jobs,
    and attempt.ending in ('completed', 'skipped', 'review');
 
 -- name: errors
--- Failures grouped by the fingerprint of their error message.
+-- Failures that nobody has settled, grouped by the fingerprint of their error message.
 select
 -- include: fingerprint
        as fingerprint,
@@ -1217,6 +1242,8 @@ select
   from retoma.jobs as job
  where job.batch_id = %(id)s::bigint
    and job.state = 'failed'
+   and not
+-- include: discarded
 -- include: but_the_last_step
  group by 1
  order by jobs desc, fingerprint;
@@ -1325,7 +1352,9 @@ select batch.state, batch.reason, batch.queue, batch.served as pipeline, batch.s
        batch.last_progress_at, batch.stall_seconds, batch.epoch, batch.event_seq, batch.budget, batch.spent,
        batch.last_key, batch.resumes, batch.max_resumes, batch.unfinished, batch.failures,
        (select queue.paused_reason from retoma.queues as queue
-         where queue.name = batch.queue and queue.paused_at is not null) as queue_paused,
+         where queue.name = batch.queue and
+-- include: rests
+       ) as queue_paused,
        waiting.queued, waiting.due, waiting.oldest_due_at, waiting.troubled, waiting.next_run_at,
        (select job.reason from retoma.jobs as job
          where job.batch_id = batch.id and job.state = 'queued' and job.run_at = waiting.next_run_at limit 1)
@@ -1490,9 +1519,158 @@ select case when pg_try_advisory_xact_lock(%(listening)s::bigint) then false
        end as heard;
 
 -- name: configuration
-select batch.configuration::text as configuration, batch.traceparent
+-- The one of a cohort; in a batch that was never re-planned, its only one.
+select coalesce(cohort.configuration, batch.configuration)::text as configuration, batch.traceparent
   from retoma.batches as batch
+  left join retoma.cohorts as cohort on cohort.batch_id = batch.id and cohort.number = %(cohort)s::integer
  where batch.id = %(id)s::bigint;
+
+-- name: replanned
+-- Another configuration for the jobs that have not begun. The one before it gets its row, too.
+with wanted as materialized (
+    select batch.id, batch.cohort, batch.configuration, batch.created_at, batch.event_seq
+      from retoma.batches as batch
+     where batch.id = %(id)s::bigint
+       and batch.state in ('queued', 'running', 'paused', 'stalled')
+       and batch.sealed_at is not null
+       for no key update
+),
+before as (
+    insert into retoma.cohorts (batch_id, number, configuration, since)
+    select wanted.id, wanted.cohort, wanted.configuration, wanted.created_at from wanted
+    on conflict (batch_id, number) do nothing
+),
+planned as (
+    insert into retoma.cohorts (batch_id, number, configuration, planned_by, note)
+    select wanted.id, wanted.cohort + 1, %(configuration)s::json, %(by)s::text, %(note)s::text from wanted
+),
+changed as (
+    update retoma.batches as batch
+       set cohort = wanted.cohort + 1,
+           configuration = %(configuration)s::json,
+           epoch = batch.epoch + 1,
+           event_seq = wanted.event_seq + 1
+      from wanted
+     where batch.id = wanted.id
+),
+story as (
+    insert into retoma.events (batch_id, seq, kind, data)
+    select wanted.id, wanted.event_seq + 1, 'replanned',
+           json_strip_nulls(json_build_object('cohort', wanted.cohort + 1, 'by', %(by)s::text))
+      from wanted
+)
+select wanted.cohort + 1 as cohort from wanted;
+
+-- name: replan
+-- Gives a piece of the waiting jobs to the newest cohort: those that have saved no step and asked nobody. A job that is
+-- being claimed is visited again; by then it runs, and keeps its configuration.
+-- include: candidates
+fitting as materialized (
+    select job.id
+      from candidate
+      join retoma.jobs as job on job.id = candidate.id
+     where not exists (select from retoma.checkpoints as checkpoint
+                        where checkpoint.job_id = job.id and checkpoint.set_aside_at is null)
+       and not exists (select from retoma.calls as call where call.job_id = job.id)
+),
+wanted as materialized (
+    select job.id
+      from fitting
+      join retoma.jobs as job on job.id = fitting.id
+     where job.state = any (%(states)s::text[])
+     order by job.id
+       for no key update of job skip locked
+),
+given as (
+    update retoma.jobs as job
+       set cohort = %(cohort)s::smallint
+      from wanted
+     where job.id = wanted.id
+    returning job.id
+)
+select candidate.id, given.id is not null as moved, given.id is not null or fitting.id is null as settled
+  from candidate
+  left join fitting on fitting.id = candidate.id
+  left join given on given.id = candidate.id
+ order by candidate.id;
+
+-- name: cohorts
+-- The configurations of a batch, and how the jobs went that ran under each. Undone decisions and sendings back count for
+-- nothing.
+with listed as materialized (
+    select cohort.number, cohort.since, cohort.planned_by, cohort.note, cohort.configuration
+      from retoma.cohorts as cohort
+     where cohort.batch_id = %(id)s::bigint
+    union all
+    select batch.cohort, batch.created_at, null, null, batch.configuration
+      from retoma.batches as batch
+     where batch.id = %(id)s::bigint
+       and not exists (select from retoma.cohorts as cohort where cohort.batch_id = batch.id)
+),
+counted as materialized (
+    select job.cohort as number,
+           count(*)::integer as jobs,
+           (count(*) filter (where job.state in ('queued', 'running')))::integer as unfinished,
+           (count(*) filter (where job.state in ('completed', 'skipped')))::integer as completed,
+           (count(*) filter (where job.state = 'failed'))::integer as failed,
+           (count(*) filter (where job.state = 'review'))::integer as review,
+           (count(*) filter (where job.state = 'cancelled'))::integer as cancelled
+      from retoma.jobs as job
+     where job.batch_id = %(id)s::bigint
+-- include: but_the_last_step
+     group by job.cohort
+),
+worked as materialized (
+    select job.cohort as number, avg(attempt.seconds)::float8 as mean,
+           percentile_cont(0.5) within group (order by attempt.seconds)::float8 as median
+      from retoma.jobs as job
+      join retoma.attempts as attempt on attempt.job_id = job.id
+     where job.batch_id = %(id)s::bigint
+-- include: but_the_last_step
+       and attempt.ending in ('completed', 'skipped', 'review')
+     group by job.cohort
+),
+paid as materialized (
+    select job.cohort as number, sum(call.cost) as cost,
+           (count(*) filter (where call.cost is null and call.cost_basis is not null))::integer as unpriced
+      from retoma.calls as call
+      join retoma.jobs as job on job.id = call.job_id
+     where call.batch_id = %(id)s::bigint
+-- include: but_the_last_step
+     group by job.cohort
+),
+doubted as materialized (
+    select job.cohort as number, count(distinct review.job_id)::integer as jobs
+      from retoma.jobs as job
+      join retoma.reviews as review on review.job_id = job.id
+     where job.batch_id = %(id)s::bigint
+       and review.state <> 'gone'
+     group by job.cohort
+),
+judged as materialized (
+    select job.cohort as number, count(*)::integer as decided,
+           (count(*) filter (where decision.kind = 'accept'))::integer as agreed
+      from retoma.decisions as decision
+      join retoma.jobs as job on job.id = decision.job_id
+     where decision.batch_id = %(id)s::bigint
+       and decision.kind in ('accept', 'correct', 'reject')
+       and not exists (select from retoma.decisions as undo where undo.undoes = decision.id)
+     group by job.cohort
+)
+select listed.number, listed.since, listed.planned_by, listed.note, listed.configuration::text as configuration,
+       coalesce(counted.jobs, 0) as jobs, coalesce(counted.unfinished, 0) as unfinished,
+       coalesce(counted.completed, 0) as completed, coalesce(counted.failed, 0) as failed,
+       coalesce(counted.review, 0) as review, coalesce(counted.cancelled, 0) as cancelled,
+       worked.mean as mean_seconds, worked.median as median_seconds, coalesce(paid.cost, 0) as cost,
+       coalesce(paid.unpriced, 0) as unpriced, coalesce(doubted.jobs, 0) as doubted,
+       coalesce(judged.decided, 0) as decided, coalesce(judged.agreed, 0) as agreed
+  from listed
+  left join counted on counted.number = listed.number
+  left join worked on worked.number = listed.number
+  left join paid on paid.number = listed.number
+  left join doubted on doubted.number = listed.number
+  left join judged on judged.number = listed.number
+ order by listed.number;
 
 -- name: end_waiting
 -- Batches that failed longer ago than the retention: their waiting jobs are cancelled, a bounded piece at a time, so
@@ -1573,6 +1751,7 @@ gone_checkpoints as (
 gone_signals as (delete from retoma.signals as signal using old_jobs where signal.job_id = old_jobs.id),
 gone_reviews as (delete from retoma.reviews as review using old_jobs where review.job_id = old_jobs.id),
 gone_decisions as (delete from retoma.decisions as decision using old_jobs where decision.job_id = old_jobs.id),
+gone_discards as (delete from retoma.discards as discard using old_jobs where discard.job_id = old_jobs.id),
 gone_jobs as (delete from retoma.jobs as job using old_jobs where job.id = old_jobs.id returning job.id),
 silent as materialized (
     select old.id, old.lane_id, old.pilot_lane_id, old.finish_lane_id
@@ -1602,6 +1781,7 @@ empty as materialized (
      where not exists (select from retoma.events as event where event.batch_id = silent.id)
 ),
 gone_operations as (delete from retoma.operations as operation using empty where operation.batch_id = empty.id),
+gone_cohorts as (delete from retoma.cohorts as cohort using empty where cohort.batch_id = empty.id),
 gone_lanes as (
     delete from retoma.lanes as lane using empty where lane.id in (empty.lane_id, empty.pilot_lane_id, empty.finish_lane_id)),
 gone as (delete from retoma.batches as batch using empty where batch.id = empty.id returning batch.id)

@@ -1,7 +1,7 @@
 -- Failures over all batches.
 
 -- name: groups
--- The groups of equal errors that had failures lately. The scan steps from one fingerprint to the next along the index,
+-- The groups of equal errors that had failures lately which nobody has settled. The scan steps from one fingerprint to the next along the index,
 -- and reads a bounded number of the newest failures of each.
 with recursive
 print (fingerprint, number) as (
@@ -44,6 +44,8 @@ recent as materialized (
 -- include: fingerprint
                           = print.fingerprint
                       and job.finished_at >= now() - make_interval(secs => %(hours)s::float8 * 3600)
+                      and not
+-- include: discarded
                       and (%(pipeline)s::text is null or job.pipeline = %(pipeline)s::text)
                     order by job.finished_at desc
                     limit %(most)s::integer) as job) as tally

@@ -55,8 +55,16 @@ select named.queue as name,
        counted.waiting, counted.due, counted.held, coalesce(running.jobs, 0)::bigint as running,
        counted.visited > %(most)s::integer as more,
        extract(epoch from now() - oldest.run_at)::float8 as oldest_due_seconds,
-       queue.paused_at, queue.paused_reason, coalesce(queue.weight, 1) as weight,
-       coalesce(served.executors, 0)::bigint as executors
+       case when
+-- include: rests
+            then queue.paused_at end as paused_at,
+       case when
+-- include: rests
+            then queue.paused_reason end as paused_reason,
+       coalesce(queue.weight, 1) as weight, coalesce(served.executors, 0)::bigint as executors,
+       case when
+-- include: rests
+            then queue.paused_until end as paused_until
   from named
   left join retoma.queues as queue on queue.name = named.queue
   left join oldest on oldest.queue = named.queue

@@ -45,7 +45,10 @@ select current_setting('server_version') as version,
          where worker.stopped_at is null and worker.lease_expires_at > now()) as workers_alive,
        (select count(*) from retoma.workers as worker
          where worker.stopped_at is null and worker.lease_expires_at <= now()) as workers_silent,
-       (select count(*) from retoma.queues as queue where queue.paused_at is not null) as queues_paused,
+       (select count(*) from retoma.queues as queue
+         where
+-- include: rests
+       ) as queues_paused,
        (select extract(epoch from now() - min(waiting.oldest_at))::float8
           from (select job.queue, job.lane_id, min(job.run_at) as oldest_at
                   from retoma.jobs as job
@@ -55,8 +58,14 @@ select current_setting('server_version') as version,
          where waiting.oldest_at <= now()
            and lane.closed_at is null
            and not exists (select from retoma.queues as queue
-                            where queue.name = waiting.queue and queue.paused_at is not null)) as oldest_due_seconds,
-       (select count(*) from retoma.jobs as job where job.state = 'failed') as failed_jobs
+                            where queue.name = waiting.queue and
+-- include: rests
+                          )) as oldest_due_seconds,
+       (select count(*) from retoma.jobs as job
+         where job.state = 'failed'
+           and not
+-- include: discarded
+       ) as failed_jobs
   from (select 1) as here
   left join pg_stat_user_tables as jobs on jobs.schemaname = 'retoma' and jobs.relname = 'jobs';
 

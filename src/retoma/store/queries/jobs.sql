@@ -186,7 +186,7 @@ cut as (
 select claimed.id, claimed.batch_id, claimed.queue, claimed.lane_id, claimed.pipeline, claimed.key,
        claimed.attempt, claimed.max_attempts, claimed.crashes, claimed.fence, claimed.signals,
        claimed.timeout_seconds, claimed.correlation_id, claimed.traceparent, claimed.input,
-       batch.epoch as batch_epoch, claimed.priority, claimed.run_at, claimed.step, claimed.turned,
+       batch.epoch as batch_epoch, claimed.cohort, claimed.priority, claimed.run_at, claimed.step, claimed.turned,
        cut.queues as cut_queues, cut.lanes as cut_lanes, (select count(*) from line) as lines
   from cut
   left join claimed on true
@@ -218,7 +218,7 @@ visited as materialized (
 select claimed.id, claimed.batch_id, claimed.queue, claimed.lane_id, claimed.pipeline, claimed.key,
        claimed.attempt, claimed.max_attempts, claimed.crashes, claimed.fence, claimed.signals,
        claimed.timeout_seconds, claimed.correlation_id, claimed.traceparent, claimed.input,
-       batch.epoch as batch_epoch, claimed.priority, claimed.run_at, claimed.step, claimed.turned
+       batch.epoch as batch_epoch, claimed.cohort, claimed.priority, claimed.run_at, claimed.step, claimed.turned
   from claimed
   left join retoma.batches as batch on batch.id = claimed.batch_id
  order by claimed.place;
@@ -235,7 +235,9 @@ with line as materialized (
            as wanted (queue, lane_id, pipeline, priority, run_at, id, turned)
       left join retoma.queues as queue on queue.name = wanted.queue
       left join retoma.lanes as lane on lane.id = wanted.lane_id
-     where queue.paused_at is null
+     where not coalesce(
+-- include: rests
+           , false)
        and lane.closed_at is null
        and lane.at_once is null
        and exists (select from retoma.workers as worker
@@ -267,7 +269,7 @@ placed as materialized (
 select claimed.id, claimed.batch_id, claimed.queue, claimed.lane_id, claimed.pipeline, claimed.key,
        claimed.attempt, claimed.max_attempts, claimed.crashes, claimed.fence, claimed.signals,
        claimed.timeout_seconds, claimed.correlation_id, claimed.traceparent, claimed.input,
-       batch.epoch as batch_epoch, claimed.priority, claimed.run_at, claimed.step, claimed.turned
+       batch.epoch as batch_epoch, claimed.cohort, claimed.priority, claimed.run_at, claimed.step, claimed.turned
   from claimed
   left join retoma.batches as batch on batch.id = claimed.batch_id
  order by claimed.place;
@@ -283,8 +285,10 @@ select job.queue
    and job.pipeline = any (%(pipelines)s::text[])
    and job.run_at <= now()
    and (job.expires_at is null or job.expires_at > now())
-   and not exists (select from retoma.queues as paused
-                    where paused.name = job.queue and paused.paused_at is not null)
+   and not exists (select from retoma.queues as queue
+                    where queue.name = job.queue and
+-- include: rests
+                  )
    and lane.closed_at is null
    and (lane.at_once is null
         or exists (select from retoma.slots as slot
@@ -297,7 +301,7 @@ select job.queue
 -- After a lost acknowledgement: the jobs that the claim with this token took.
 select job.id, job.batch_id, job.queue, job.lane_id, job.pipeline, job.key, job.attempt, job.max_attempts,
        job.crashes, job.fence, job.signals, job.timeout_seconds, job.correlation_id, job.traceparent,
-       job.input::text as input, batch.epoch as batch_epoch
+       job.input::text as input, batch.epoch as batch_epoch, job.cohort
   from retoma.jobs as job
   left join retoma.batches as batch on batch.id = job.batch_id
  where job.state = 'running'
@@ -679,6 +683,8 @@ wanted as materialized (
       from retoma.jobs as job
      where job.id = any (%(ids)s::bigint[])
        and job.state in ('failed', 'cancelled', 'review')
+       and not
+-- include: discarded
        and (job.batch_id is null or job.batch_id in (select kept.id from kept))
      order by job.id
        for no key update
@@ -744,10 +750,13 @@ select job.id, job.batch_id, job.queue, lane.name as lane, job.pipeline, job.key
        job.reason, job.run_at, job.expires_at, job.attempt, job.max_attempts, job.crashes, job.fence,
        job.worker_id, worker.label as worker, job.cancel_requested_at, job.timeout_seconds, job.created_at,
        job.claimed_at, job.finished_at, job.correlation_id, job.input::text as input, job.output::text as output,
-       job.error, job.traceparent
+       job.error, job.traceparent, discard.discarded_at, discard.discarded_by, job.cohort
   from retoma.jobs as job
   left join retoma.lanes as lane on lane.id = job.lane_id
   left join retoma.workers as worker on worker.id = job.worker_id
+  left join retoma.discards as discard on discard.job_id = job.id
+                                      and discard.failed_at = job.finished_at
+                                      and job.state = 'failed'
  where job.id = %(id)s::bigint;
 
 -- name: failed
@@ -755,6 +764,8 @@ select job.id, job.batch_id, job.queue, lane.name as lane, job.pipeline, job.key
 select job.id
   from retoma.jobs as job
  where job.state = 'failed'
+   and not
+-- include: discarded
    and (%(pipeline)s::text is null or job.pipeline = %(pipeline)s::text)
    and job.id > %(after)s::bigint
  order by job.id
@@ -775,13 +786,15 @@ gone_attempts as (delete from retoma.attempts as attempt using old where attempt
 gone_checkpoints as (delete from retoma.checkpoints as checkpoint using old where checkpoint.job_id = old.id),
 gone_signals as (delete from retoma.signals as signal using old where signal.job_id = old.id),
 gone_reviews as (delete from retoma.reviews as review using old where review.job_id = old.id),
-gone_decisions as (delete from retoma.decisions as decision using old where decision.job_id = old.id)
+gone_decisions as (delete from retoma.decisions as decision using old where decision.job_id = old.id),
+gone_discards as (delete from retoma.discards as discard using old where discard.job_id = old.id)
 delete from retoma.jobs as job using old where job.id = old.id
 returning job.id;
 
 -- name: restart
 -- Start over: the checkpoints are set aside, and the jobs are queued as if they had never run. With a step, only what
--- was saved from there on: whatever follows from a step is saved after it.
+-- was saved from there on: whatever follows from a step is saved after it. A job that begins anew runs under the newest
+-- configuration of its batch.
 with kept as materialized (
     -- A batch that is being deleted is not revived, and a batch that is being revived cannot be deleted meanwhile.
     select batch.id
@@ -796,6 +809,8 @@ wanted as materialized (
       from retoma.jobs as job
      where job.id = any (%(ids)s::bigint[])
        and job.state in ('completed', 'skipped', 'failed', 'review', 'cancelled')
+       and not
+-- include: discarded
        and (job.batch_id is null or job.batch_id in (select kept.id from kept))
        and (%(step)s::text is null
             or exists (select from retoma.checkpoints as checkpoint
@@ -837,7 +852,11 @@ queued as (
            cancel_requested_at = null,
            finished_at = null,
            output = null,
-           error = null
+           error = null,
+           cohort = case when %(step)s::text is null
+                         then coalesce((select batch.cohort from retoma.batches as batch where batch.id = job.batch_id),
+                                       job.cohort)
+                         else job.cohort end
       from wanted
      where job.id = wanted.id
     returning job.id, job.batch_id, job.key, wanted.state as was, job.state, job.queue
@@ -850,6 +869,38 @@ moved as (
 ),
 -- include: tell
 select queued.id, queued.state, (select count(*) from hint) as hints from queued;
+
+-- name: discard
+-- Failures that a person settles: the jobs stay failed, with all that is known of them. One that was settled before
+-- has no row in the result.
+with wanted as materialized (
+    select job.id, job.finished_at
+      from retoma.jobs as job
+     where job.id = any (%(ids)s::bigint[])
+       and job.state = 'failed'
+     order by job.id
+       for no key update
+)
+insert into retoma.discards (job_id, failed_at, discarded_by, reason)
+select wanted.id, wanted.finished_at, %(by)s::text, %(reason)s::text
+  from wanted
+on conflict (job_id) do update
+   set failed_at = excluded.failed_at,
+       discarded_at = now(),
+       discarded_by = excluded.discarded_by,
+       reason = excluded.reason
+ where discards.failed_at <> excluded.failed_at
+returning job_id as id, 'failed' as state;
+
+-- name: reinstate
+-- They are dead letters again, and can be retried.
+delete from retoma.discards as discard
+ using retoma.jobs as job
+ where discard.job_id = any (%(ids)s::bigint[])
+   and job.id = discard.job_id
+   and job.state = 'failed'
+   and job.finished_at = discard.failed_at
+returning job.id, job.state;
 
 -- name: move
 -- Waiting jobs of no lane go to another queue. The caller has locked them.

@@ -9,10 +9,13 @@ select job.id, job.batch_id, job.queue, lane.name as lane, job.pipeline, job.key
        case when %(content)s::boolean then job.input::text else '' end as input,
        case when %(content)s::boolean then job.output::text end as output,
        case when %(content)s::boolean then job.error else left(split_part(job.error, E'\n', 1), 300) end as error,
-       job.traceparent
+       job.traceparent, discard.discarded_at, discard.discarded_by, job.cohort
   from retoma.jobs as job
   left join retoma.lanes as lane on lane.id = job.lane_id
   left join retoma.workers as worker on worker.id = job.worker_id
+  left join retoma.discards as discard on discard.job_id = job.id
+                                      and discard.failed_at = job.finished_at
+                                      and job.state = 'failed'
  where job.id = any (%(ids)s::bigint[])
  order by job.id desc;
 
@@ -261,7 +264,8 @@ select coalesce((select array_agg(found.id order by found.id desc) from found), 
        null::bigint as stopped;
 
 -- name: walk_failed
--- Failed jobs that a filter finds, newest first, before a cursor. The scan visits a bounded number of them.
+-- Failed jobs that a filter finds, newest first, before a cursor: those that nobody has settled, or those that somebody
+-- has. The scan visits a bounded number of them.
 with looked as materialized (
     select job.id
       from retoma.jobs as job
@@ -276,6 +280,8 @@ found as materialized (
       from looked
       join retoma.jobs as job on job.id = looked.id
      where job.state = 'failed'
+       and %(discarded)s::boolean =
+-- include: discarded
 -- include: fits
      order by job.id desc
      limit %(limit)s::integer

@@ -26,7 +26,8 @@ select case when operation.batch_id is null
 -- name: take
 -- Locks the operation, so that it is not cancelled between a piece and its record.
 select operation.id, operation.batch_id, operation.kind, operation.asked::text as asked, operation.after,
-       operation.left_over, operation.started_at, batch.state, operation.filter::text as filter, operation.upto
+       operation.left_over, operation.started_at, batch.state, operation.filter::text as filter, operation.upto,
+       operation.asked_by
   from retoma.operations as operation
   left join retoma.batches as batch on batch.id = operation.batch_id
  where operation.id = %(id)s::bigint

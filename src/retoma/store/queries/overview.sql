@@ -29,7 +29,9 @@ visited as materialized (
       left join retoma.lanes as lane on lane.id = line.lane_id
      where lane.closed_at is null
        and not exists (select from retoma.queues as queue
-                        where queue.name = line.queue and queue.paused_at is not null)
+                        where queue.name = line.queue and
+-- include: rests
+                      )
 ),
 -- include: strands
 state (state, batches) as (
@@ -62,6 +64,8 @@ select (select json_object_agg(state.state, state.batches) from state)::text as 
          where strand.run_at <= now())::float8 as oldest_wait_seconds,
        (select count(*) from (select from retoma.jobs as job
                                where job.state = 'failed' and job.finished_at > now() - interval '24 hours'
+                                 and not
+-- include: discarded
                                limit %(most)s::integer) as job)::integer as failed_lately,
        (select count(*) from (select from retoma.jobs as job
                                where job.state = 'review' limit %(most)s::integer) as job)::integer as review,
@@ -71,7 +75,10 @@ select (select json_object_agg(state.state, state.batches) from state)::text as 
          where worker.stopped_at is null and worker.lease_expires_at > now())::integer as workers_alive,
        (select count(*) from retoma.workers as worker
          where worker.stopped_at is null and worker.lease_expires_at <= now())::integer as workers_silent,
-       (select count(*) from retoma.queues as queue where queue.paused_at is not null)::integer as queues_paused,
+       (select count(*) from retoma.queues as queue
+         where
+-- include: rests
+       )::integer as queues_paused,
        (select max(duty.last_at) from retoma.duties as duty) as watched_at,
        %(most)s::integer as counted_to,
        now() as now

@@ -1,18 +1,23 @@
 -- Queues, and the lanes inside them.
 
 -- name: pause
-insert into retoma.queues (name, paused_at, paused_reason)
-values (%(name)s::text, now(), %(reason)s::text)
+-- Until a time, or for some seconds from now, or without an end. A pause whose time has passed begins anew.
+insert into retoma.queues (name, paused_at, paused_reason, paused_until)
+values (%(name)s::text, now(), %(reason)s::text,
+        coalesce(%(until)s::timestamptz, now() + make_interval(secs => %(seconds)s::float8)))
 on conflict (name) do update
-   set paused_at = coalesce(queues.paused_at, now()),
-       paused_reason = excluded.paused_reason
-returning name, paused_at;
+   set paused_at = case when coalesce(queues.paused_until > now(), true)
+                        then coalesce(queues.paused_at, now()) else now() end,
+       paused_reason = excluded.paused_reason,
+       paused_until = excluded.paused_until
+returning name, paused_until as until, paused_until <= now() as over;
 
 -- name: resume
 with opened as (
     update retoma.queues as queue
        set paused_at = null,
-           paused_reason = null
+           paused_reason = null,
+           paused_until = null
      where queue.name = %(name)s::text
     returning queue.name
 )
@@ -53,10 +58,17 @@ select coalesce(counted.queue, queue.name) as name,
        coalesce(counted.due, 0)::bigint as due,
        coalesce(counted.running, 0)::bigint as running,
        extract(epoch from now() - counted.oldest_at)::float8 as oldest_due_seconds,
-       queue.paused_at,
-       queue.paused_reason,
+       case when
+-- include: rests
+            then queue.paused_at end as paused_at,
+       case when
+-- include: rests
+            then queue.paused_reason end as paused_reason,
        coalesce(queue.weight, 1) as weight,
-       coalesce(counted.held, 0)::bigint as held
+       coalesce(counted.held, 0)::bigint as held,
+       case when
+-- include: rests
+            then queue.paused_until end as paused_until
   from counted
   full join retoma.queues as queue on queue.name = counted.queue
  order by 1;

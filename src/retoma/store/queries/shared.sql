@@ -254,7 +254,9 @@ open_queue as materialized (
       from unnest(%(queues)s::text[], %(after_lanes)s::bigint[], %(turned)s::float8[])
            as wanted (queue, after_lane, turned)
       left join retoma.queues as queue on queue.name = wanted.queue
-     where queue.paused_at is null
+     where not coalesce(
+-- include: rests
+           , false)
        and exists (select from retoma.workers as worker
                     where worker.id = %(worker_id)s::bigint and worker.stopped_at is null)
      group by wanted.queue
@@ -388,8 +390,8 @@ claimed as (
      where job.id = pick.id
     returning job.id, job.batch_id, job.queue, job.lane_id, job.pipeline, job.key, job.attempt, job.max_attempts,
               job.crashes, job.fence, job.signals, job.timeout_seconds, job.correlation_id, job.traceparent,
-              job.input::text as input, job.priority, job.run_at, pick.step, pick.begins + pick.takes as turned,
-              pick.place
+              job.input::text as input, job.cohort, job.priority, job.run_at, pick.step,
+              pick.begins + pick.takes as turned, pick.place
 )
 
 -- name: start
@@ -739,6 +741,16 @@ into_lane as materialized (
                                '''[^'']*''|"[^"]*"|[^[:space:]:]+\.[[:alnum:]]{2,4}\y', '…', 'g'),
                 '[0-9a-fA-F-]*[0-9][0-9a-fA-F-]*', '#', 'g')), 1, 12)
 
+-- name: discarded
+            -- Whether a person has settled the failure of "job" as not to be retried.
+            (job.state = 'failed'
+             and exists (select from retoma.discards as discard
+                          where discard.job_id = job.id and discard.failed_at = job.finished_at))
+
+-- name: rests
+            -- Whether "queue" is paused at this moment: one that is paused until a time goes on by itself.
+            (queue.paused_at is not null and coalesce(queue.paused_until > now(), true))
+
 -- name: fits
 -- What a filter asks of "job", beside its state.
        and (%(pipeline)s::text is null or job.pipeline = %(pipeline)s::text)
@@ -821,6 +833,10 @@ matched as materialized (
                 when batch.pruned_at is not null then 'pruned'
                 when batch.operation_id is not null and %(kind)s::text in ('retry', 'restart', 'cancel') then 'busy'
                 when job.finished_at > %(until)s::timestamptz then 'later'
+                when %(kind)s::text in ('retry', 'restart', 'discard', 'reinstate')
+                     and (%(kind)s::text <> 'reinstate') =
+-- include: discarded
+                then case when %(kind)s::text in ('retry', 'restart') then 'discarded' else 'already' end
                 when %(kind)s::text = 'cancel' and job.cancel_requested_at is not null then 'already'
                 when %(kind)s::text = 'priority' and job.priority = %(priority)s::integer then 'already'
                 when %(kind)s::text = 'move' and job.queue = %(to_queue)s::text then 'already'

@@ -18,6 +18,7 @@ select jsonb_build_object('state', job.state, 'reason', job.reason, 'pipeline', 
 
 -- name: queue
 select jsonb_build_object('paused_at', queue.paused_at, 'reason', queue.paused_reason,
+                          'paused_until', queue.paused_until,
                           'weight', queue.weight)::text as fields
   from retoma.queues as queue
  where queue.name = %(id)s::text;

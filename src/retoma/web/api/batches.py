@@ -266,7 +266,8 @@ async def list_events(
 # — acting —
 
 
-def _resumed(done: Done, request: Request, response: Response) -> shapes.Resumed:
+def told(done: Done, request: Request, response: Response) -> shapes.Resumed:
+    """What was done to a batch, on the wire."""
     place = response.headers["Location"] = request.url.path.rsplit("/", 1)[0]
     batch = done.batch
     return shapes.Resumed(
@@ -297,7 +298,7 @@ async def resume_batch(
     done = await visit.app.batches.resume(
         batch.id, epoch=how.epoch, max_resumes=how.max_resumes, by=visit.caller, conn=visit.conn
     )
-    return _resumed(done, request, response)
+    return told(done, request, response)
 
 
 @router.post("/{id}/release")
@@ -323,7 +324,7 @@ async def retry_failed(
         wait=False,
         conn=visit.conn,
     )
-    return _resumed(done, request, response)
+    return told(done, request, response)
 
 
 @router.post("/{id}/restart", status_code=202)
@@ -336,7 +337,7 @@ async def restart_batch(
     done = await visit.app.batches.restart(
         batch.id, configuration=configuration, by=visit.caller, wait=False, conn=visit.conn
     )
-    return _resumed(done, request, response)
+    return told(done, request, response)
 
 
 @router.post("/{id}/pause")

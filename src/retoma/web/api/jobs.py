@@ -46,8 +46,8 @@ Found = Annotated[Job, Depends(_found)]
 async def list_jobs(
     wanted: Annotated[requests.JobFilter, Query()], visit: Here, request: Request, response: Response
 ) -> responses.Jobs:
-    """Jobs, the newest first. The dead letters are ``state=failed``. Where few jobs fit, a page may be short or empty
-    and still name the next one.
+    """Jobs, the newest first. The dead letters are ``discarded=false``: failed, and settled by nobody. Where few jobs
+    fit, a page may be short or empty and still name the next one.
     """
     found = await visit.app.jobs.page(
         content=False,
@@ -56,6 +56,7 @@ async def list_jobs(
         queue=wanted.queue,
         key=wanted.key,
         batch_id=wanted.batch_id,
+        discarded=wanted.discarded,
         before=None if wanted.cursor is None else opened(wanted.cursor),
         limit=wanted.limit,
     )
@@ -183,6 +184,22 @@ async def cancel_job(job: Found, visit: Here, body: requests.Why | None = None) 
     """Stop a job. At once when it waits, with the next heartbeat when it runs."""
     why = body or requests.Why()
     return responses.Job.of(await visit.app.jobs.cancel(job.id, reason=why.reason, conn=visit.conn))
+
+
+@router.post("/{id}/discard")
+@needs("operate", limited=True, refuses=("conflict",))
+async def discard_job(job: Found, visit: Here, body: requests.WhyDiscarded | None = None) -> responses.Job:
+    """Settle a failed job as not to be retried. It leaves the dead letters and keeps its history."""
+    reason = body.reason if body else None
+    visit.noted.update({"reason": reason} if reason else {})
+    return responses.Job.of(await visit.app.jobs.discard(job.id, by=visit.caller, reason=reason, conn=visit.conn))
+
+
+@router.post("/{id}/reinstate")
+@needs("operate", limited=True, refuses=("conflict",))
+async def reinstate_job(job: Found, visit: Here, _body: requests.Nothing | None = None) -> responses.Job:
+    """Undo a discard: the job is a dead letter again, and can be retried."""
+    return responses.Job.of(await visit.app.jobs.reinstate(job.id, conn=visit.conn))
 
 
 @router.post("/{id}/restart")

@@ -50,10 +50,10 @@ async def get_queue(name: Name, visit: Here, response: Response) -> machine.Queu
 
 @router.post("/{name}/pause", status_code=204)
 @needs("operate")
-async def pause_queue(name: Name, visit: Here, body: requests.Why | None = None) -> None:
-    """Let nobody take jobs from a queue. What runs goes on."""
-    why = body or requests.Why()
-    await visit.app.queues.pause(name, reason=why.reason, conn=visit.conn)
+async def pause_queue(name: Name, visit: Here, body: requests.PauseUntil | None = None) -> None:
+    """Let nobody take jobs from a queue. What runs goes on. With ``until`` or ``seconds`` it goes on by itself."""
+    how = body or requests.PauseUntil()
+    await visit.app.queues.pause(name, reason=how.reason, until=how.until, seconds=how.seconds, conn=visit.conn)
 
 
 @router.post("/{name}/resume", status_code=204)

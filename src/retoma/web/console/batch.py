@@ -28,7 +28,7 @@ from retoma.web.words.causes import cause_shown, translated
 router = APIRouter(prefix="/batches/{id}", route_class=PageRoute)
 
 SAID = ("resumed", "no_workers", "already_running", "already_finished", "completed", "retried", "already_retrying",
-        "nothing_to_retry", "paused", "cancelled", "changed")  # fmt: skip
+        "nothing_to_retry", "paused", "cancelled", "changed", "replanned", "already_planned")  # fmt: skip
 _STATE = "|".join(JobState)
 _MOST_PLACES = 1_000_000
 

@@ -10,6 +10,7 @@ import orjson
 
 from retoma.model.batch import Batch, Event
 from retoma.model.call import Spend
+from retoma.web.api.cohorts import takes_any
 from retoma.web.console import batch_view as view
 from retoma.web.console.speaking import Say
 from retoma.web.http.auth import CONTENT, Visit
@@ -127,7 +128,12 @@ def _whole(spent: list[Spend]) -> dict[str, Decimal]:
 async def _configuration(visit: Visit, batch: Batch, _wanted: Any, _say: Say) -> dict[str, Any]:
     shown = visit.may(CONTENT)
     text = orjson.dumps(batch.configuration, option=orjson.OPT_INDENT_2, default=str).decode() if shown else ""
-    return {"configuration": text if batch.configuration else "", "content": shown}
+    return {
+        "configuration": text if batch.configuration else "",
+        "content": shown,
+        "cohorts": await visit.app.batches.cohorts(batch.id) if batch.cohort > 1 else [],
+        "own": takes_any(visit.app, batch.pipeline),
+    }
 
 
 GATHER: Mapping[str, Callable[[Visit, Batch, Any, Say], Awaitable[dict[str, Any]]]] = {

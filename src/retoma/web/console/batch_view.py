@@ -83,7 +83,7 @@ def acts_of(batch: Batch, now: Progress, say: Say, *, may: bool) -> list[Act]:
     for name, why in whys.items():
         icon, kind, sends = looks[name]
         told = say("console.batch.why.scope") if not may else say(f"console.batch.why.{why}") if why else ""
-        n = now.failed if name == "retry" else 0
+        n = now.retriable if name == "retry" else 0
         acts.append(Act(name, icon, kind, f"{place}/{name}", told, sends, n))
     return acts
 
@@ -99,7 +99,7 @@ def _why_no_resume(batch: Batch) -> str:
 def _why_no_retry(batch: Batch, now: Progress) -> str:
     if batch.operation_id is not None:
         return "retry_operation"
-    return "" if now.failed else "retry_none"
+    return "" if now.retriable else "retry_none"
 
 
 # — what keeps it —
@@ -204,5 +204,5 @@ def _told(event: Event, say: Say, *, content: bool) -> str:
     why = data.get("why") or ("queued" if data.get("before") == "queued" else "")
     for key in (f"console.batch.event.{event.kind}_{why}", f"console.batch.event.{event.kind}"):
         if key in phrases("en"):
-            return say(key, total=data.get("total", 0), why=why)
+            return say(key, total=data.get("total", 0), why=why, cohort=data.get("cohort", ""))
     return event.kind

@@ -67,6 +67,7 @@ async def _page(
     daily = await money.spend("day", since=since)
     grouped = await money.spend(by, since=since, limit=_ROWS)
     dear = await money.spend("job", since=since, limit=_DEAR)
+    ages = (money.age("day", since=since), money.age(by, since=since, limit=_ROWS))
     language = language_for(request)
     return machine_page(
         request,
@@ -74,6 +75,7 @@ async def _page(
         current="costs",
         by=by,
         days=days,
+        age=max(ages),
         spans=DAYS,
         groups=GROUPS,
         total=total_of(daily),

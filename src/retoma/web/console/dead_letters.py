@@ -1,4 +1,6 @@
-"""Dead letters: the failed jobs of any batch, by cause and time; act on those that are ticked, or on all that match."""
+"""Dead letters: the failed jobs of any batch, by cause and time; act on those that are ticked, or on all that match.
+Those that a person has discarded are on a list of their own.
+"""
 
 from __future__ import annotations
 
@@ -30,10 +32,12 @@ From = Annotated[int | None, Query(alias="from", ge=1, lt=2**63)]
 async def list_dead_letters(visit: Here, request: Request, older: From = None) -> Response:
     """Failed jobs, the newest first."""
     said, say, problem, which = fields_in(request.query_params), speaker(request), None, JobFilter(states=("failed",))
+    settled = bool(said.get("discarded"))
+    kept = {"discarded": "1"} if settled else {}
     try:
         which = _which(said, visit)
-        total = await visit.app.jobs.dry_run("retry", which)
-        found, following = await _some(visit, which, before=older, limit=_PAGE)
+        total = await visit.app.jobs.dry_run("reinstate" if settled else "discard", which)
+        found, following = await _some(visit, which, settled=settled, before=older, limit=_PAGE)
     except (ConfigurationError, Refusal) as error:
         problem, total, found, following = problem_of(request, error), None, [], None
     return console_page(
@@ -43,6 +47,9 @@ async def list_dead_letters(visit: Here, request: Request, older: From = None) -
         status=200 if problem is None else problem.status,
         problem=problem,
         jobs=found,
+        settled=settled,
+        kept=kept,
+        here=query_of(which) | kept,
         total=total,
         following=following,
         older=older,
@@ -58,10 +65,11 @@ async def list_dead_letters(visit: Here, request: Request, older: From = None) -
 @needs("read", limited=True)
 async def export_dead_letters(visit: Here, request: Request) -> Response:
     """The same jobs as a table, at most ten thousand of them."""
-    which, content, rows = _which(fields_in(request.query_params), visit), visit.may(CONTENT), list[tuple[Any, ...]]()
+    said, content, rows = fields_in(request.query_params), visit.may(CONTENT), list[tuple[Any, ...]]()
+    which, settled = _which(said, visit), bool(said.get("discarded"))
     before: int | None = None
     while len(rows) < _MOST_ROWS:
-        found, before = await _some(visit, which, before=before, limit=1000)
+        found, before = await _some(visit, which, settled=settled, before=before, limit=1000)
         rows += [
             (
                 each.id,
@@ -88,6 +96,8 @@ def _which(said: dict[str, str], visit: Visit) -> JobFilter:
                      states=("failed",))  # fmt: skip
 
 
-async def _some(visit: Visit, which: JobFilter, *, before: int | None, limit: int) -> tuple[list[Job], int | None]:
-    page = await visit.app.jobs.dead_letters(which, before=before, limit=limit)
+async def _some(
+    visit: Visit, which: JobFilter, *, settled: bool, before: int | None, limit: int
+) -> tuple[list[Job], int | None]:
+    page = await visit.app.jobs.dead_letters(which, discarded=settled, before=before, limit=limit)
     return page.jobs, page.next

@@ -32,7 +32,7 @@ _LARGEST_FORM = 100_000
 _LONGEST = 20_000
 _RETRIED = ("failed", "cancelled", "review")
 
-Told = Annotated[str, Query(pattern="^(|retried|restarted|cancelled|stopping|signalled|known)$")]
+Told = Annotated[str, Query(pattern="^(|retried|restarted|cancelled|stopping|signalled|known|discarded|reinstated)$")]
 Step = Annotated[str, Query(max_length=500)]
 
 
@@ -102,8 +102,9 @@ async def _shown(
         told=told,
         problem=problem,
         can={
-            "retry": job.state in _RETRIED,
-            "restart": job.state.ended,
+            "retry": job.state in _RETRIED and job.discarded_at is None,
+            "restart": job.state.ended and job.discarded_at is None,
+            "discard": job.state == "failed",
             "cancel": not job.state.ended and job.cancel_requested_at is None,
             "signal": not job.state.ended,
         },
@@ -168,6 +169,29 @@ async def cancel_job(job: Found, visit: Here, request: Request) -> Response:
     reason = (await fields_of(request, largest=_LARGEST_FORM)).get("reason", "").strip()[:200] or "person"
     told = "stopping" if job.state == "running" else "cancelled"
     return await _acted(visit, request, job, told, lambda conn: visit.app.jobs.cancel(job.id, reason=reason, conn=conn))
+
+
+@router.post("/jobs/{id}/discard")
+@needs("operate", limited=True, streamed=True, records=True)
+async def discard_job(job: Found, visit: Here, request: Request) -> Response:
+    """Settle its failure as not to be retried."""
+    reason = (await fields_of(request, largest=_LARGEST_FORM)).get("reason", "").strip()[:200] or None
+    visit.noted.update({"reason": reason} if reason else {})
+    by = visit.caller
+    return await _acted(
+        visit, request, job, "discarded", lambda conn: visit.app.jobs.discard(job.id, by=by, reason=reason, conn=conn)
+    )
+
+
+@router.post("/jobs/{id}/reinstate")
+@needs("operate", limited=True)
+async def reinstate_job(job: Found, visit: Here, request: Request) -> Response:
+    """Make it a dead letter again."""
+    try:
+        await visit.app.jobs.reinstate(job.id, conn=visit.conn)
+    except Conflict as error:
+        return await _refused(visit, request, job, error)
+    return led(request, f"/console/jobs/{job.id}", told="reinstated")
 
 
 @router.post("/jobs/{id}/signal")

@@ -91,7 +91,7 @@ def _read(said: Mapping[str, str], visit: Visit) -> tuple[str, JobFilter, dict[s
         how["queue"] = said["to"].strip()
     if action == "priority" and said.get("value", "").strip():
         how["priority"] = _whole(said["value"].strip())
-    if action == "cancel" and said.get("reason", "").strip():
+    if action in ("cancel", "discard") and said.get("reason", "").strip():
         how["reason"] = said["reason"].strip()[:200]
     return action, filter_of(said, visit), how
 

@@ -23,6 +23,7 @@ UNDER_WAY = (BatchState.STALLED, BatchState.RUNNING, BatchState.PAUSED, BatchSta
 _ROWS = 12
 _GROUPS = 5
 _SLOW_WAIT = 300.0
+_TOLD_AGE = 1.0
 _PLACES = {"no_workers": "workers", "unwatched": "workers", "workers_silent": "workers", "queues_paused": "queues"}
 _COMMANDS = {
     "no_workers": "retoma worker",
@@ -114,7 +115,7 @@ def _cards(now: Overview, say: Say, number: Callable[[int], str], money: Callabl
             "review",
             "warn" if now.review else "good",
         ),
-        Card("cost", money(now.spent_today), _of_the_cost(now, say, number, money), "costs", "quiet"),
+        Card("cost", money(now.spent_today), _dated(_of_the_cost(now, say, number, money), now, say), "costs", "quiet"),
         Card(
             "workers",
             number(now.workers_alive),
@@ -123,6 +124,13 @@ def _cards(now: Overview, say: Say, number: Callable[[int], str], money: Callabl
             "warn" if now.workers_silent or not now.workers_alive else "good",
         ),
     ]
+
+
+def _dated(text: str, now: Overview, say: Say) -> str:
+    """*text*, and how old the sums are, where they were kept for a while."""
+    if now.money_age_seconds < _TOLD_AGE:
+        return text
+    return f"{text} · {say('console.overview.card.cost_age', span=span(now.money_age_seconds))}"
 
 
 def _of_the_cost(now: Overview, say: Say, number: Callable[[int], str], money: Callable[[Decimal], str]) -> str:

@@ -18,6 +18,7 @@ router = APIRouter(prefix="/queues", route_class=PageRoute)
 Name = Annotated[requests.QueueName, Path()]
 Told = Annotated[str, Query(max_length=40)]
 _MOST_WEIGHT, _MOST_AT_ONCE, _LONGEST = 1000, 10_000, 200
+_MOST_MINUTES = 525_600
 
 
 @router.get("")
@@ -71,8 +72,10 @@ async def pause_queue(name: Name, visit: Here, request: Request) -> Response:
 
     async def do(conn: object, said: Fields) -> None:
         reason = said.get("reason", "").strip()[:_LONGEST] or "person"
+        minutes = maybe(said.get("minutes", ""), "The pause", 1, _MOST_MINUTES)
         visit.noted["reason"] = reason
-        await visit.app.queues.pause(name, reason=reason, conn=conn)
+        seconds = None if minutes is None else 60.0 * minutes
+        await visit.app.queues.pause(name, reason=reason, seconds=seconds, conn=conn)
 
     return await _changed(visit, request, name, do, "paused")
 

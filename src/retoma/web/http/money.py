@@ -40,13 +40,23 @@ class Money:
     async def overview(self) -> Overview:
         """The overview; its counts are of now, and its money is a sum that may be kept."""
         now = await self._app.system.overview(money=False)
-        money = await self._kept(("today", now.now.date()), self._app.system.overview)
+        name = ("today", now.now.date())
+        money = await self._kept(name, self._app.system.overview)
         return replace(now, spent_today=money.spent_today, again_today=money.again_today,
-                       doubtful_today=money.doubtful_today, unpriced_today=money.unpriced_today)  # fmt: skip
+                       doubtful_today=money.doubtful_today, unpriced_today=money.unpriced_today,
+                       money_age_seconds=self._age(name))  # fmt: skip
 
     async def spend(self, by: str, *, since: datetime, limit: int | None = None) -> list[Spend]:
         """What was paid since then, by *by*."""
         return await self._kept((by, since, limit), lambda: self._app.calls.spend(by, since=since, limit=limit))
+
+    def age(self, by: str, *, since: datetime, limit: int | None = None) -> float:
+        """How many seconds old the sum is that ``spend`` gave."""
+        return self._age((by, since, limit))
+
+    def _age(self, name: Hashable) -> float:
+        found = self._sums.get(name)
+        return 0.0 if found is None else time.monotonic() - found.at
 
     async def _kept(self, name: Hashable, make: Callable[[], Awaitable[T]]) -> T:
         found, now = self._sums.get(name), time.monotonic()

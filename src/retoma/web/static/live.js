@@ -16,6 +16,9 @@
 //   <button data-live-pause>          stops all refreshes until it is pressed again; so does "retoma:pause" on document.
 //                                     What comes meanwhile is counted in #live-paused, and shown when it goes on
 //
+// A browser gives one server six connections at a time, and every stream holds one. So of many tabs the four that were
+// used last hold a stream; the others look now and then, and take it up again when somebody comes back to them.
+//
 // On document: "retoma:event" with detail {name, id, data} for every event, "retoma:live" with detail {up}. A look at
 // the status that brings something new is told as an event called "status", which concerns every region.
 "use strict";
@@ -27,7 +30,7 @@
   const seconds = (name, usual) => Number(home.dataset[name] ?? usual) * 1000;
   const names = (text) => (text ?? "").split(/\s+/).filter(Boolean);
   const SILENCE = seconds("liveSilence", 60), POLL = seconds("livePoll", 5), HIDDEN = seconds("liveHidden", 30);
-  const DEBOUNCE = 400, AGAIN = 3000;
+  const DEBOUNCE = 400, AGAIN = 3000, STREAMS = 4;
   const final = names(home.dataset.liveFinal ?? "end");
   const listened = new Set([...names(home.dataset.liveEvents), ...final, "heartbeat", "reset", "message"]);
 
@@ -36,6 +39,8 @@
   let polling = 0, opening = 0, hiding = 0, tag = "";
   const due = new Map(), lately = new Map();
   let paused = false, missed = 0;
+  const tabs = "BroadcastChannel" in window ? new BroadcastChannel("retoma-live") : null;
+  let younger = 0, resting = false;
 
   // — the stream —
 
@@ -53,7 +58,29 @@
       if (stream.readyState === EventSource.CLOSED) opening = setTimeout(open, AGAIN);
     };
     for (const name of listened) stream.addEventListener(name, (event) => hear(name, event));
+    younger = 0;
+    resting = false;
+    tabs?.postMessage("opened");
   }
+
+  // Another tab has opened a stream: when there are enough younger ones, this one lets go.
+  function makeRoom() {
+    if (!stream || (younger += 1) < STREAMS) return;
+    close();
+    resting = true;
+    turn(false);
+    if (!polling) polling = setInterval(() => document.hidden || freshen("status"), POLL);
+  }
+
+  function comeBack() {
+    if (!resting || over) return;
+    heardAt = performance.now();
+    open();
+    freshen("status");
+  }
+
+  tabs?.addEventListener("message", makeRoom);
+  addEventListener("focus", comeBack);
 
   function close() {
     clearTimeout(opening);
@@ -172,7 +199,7 @@
   const box = document.getElementById("live-notice");
 
   function tick() {
-    if (over || document.hidden || !box) return;
+    if (over || resting || document.hidden || !box) return;
     const silent = performance.now() - heardAt;
     if (silent < SILENCE) return;
     const s = Math.floor(silent / 1000);

@@ -202,6 +202,7 @@ async def start_execution(
         documents=how.codigos_ids,
         reuse=how.reaproveitar,
         refine=how.refinar,
+        pilot=how.piloto,
         correlation_id=visit.correlation_id,
         conn=visit.conn,
     )

@@ -11,19 +11,21 @@ from retoma.pipelines.classification.findings import Finding
 from retoma.pipelines.classification.http.causes import trouble_of
 from retoma.pipelines.classification.model import Execution, Result
 from retoma.pipelines.classification.translations import EXECUTIONS
-from retoma.web.api.schemas.requests import Asked, Id
+from retoma.web.api.schemas.requests import WHOLE, Asked, Id
 from retoma.web.api.schemas.responses import Schema, Time
 from retoma.web.words.causes import cause_shown
 
 
 class Start(Asked):
     """Which documents; all when none are named. *reaproveitar* false classifies anew what was classified before;
-    *refinar* false leaves every result as it was found alone.
+    *refinar* false leaves every result as it was found alone. *piloto* is how many are classified first; the others are
+    held until the batch is released.
     """
 
     codigos_ids: Annotated[list[Id], Field(min_length=1, max_length=20_000)] | None = None
     reaproveitar: bool = True
     refinar: bool = True
+    piloto: Annotated[int, Field(ge=0, le=1000), WHOLE] = 0
 
 
 ExecutionStatus = Literal["PENDENTE", "EM_ANDAMENTO", "CONCLUIDO", "TRAVADO", "ERRO", "PAUSADO", "CANCELADO"]

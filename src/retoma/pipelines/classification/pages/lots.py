@@ -165,11 +165,15 @@ async def send_files(id: Number, library: Library, visit: Here, request: Request
 
 @router.post("/lotes/{id}/executar")
 @needs("submit", limited=True)
-async def start(id: Number, library: Library, visit: Here, request: Request) -> Response:
-    """Begin to classify; what is at work already is gone on with."""
-    batch, _ = await library.begin(id, correlation_id=visit.correlation_id, conn=visit.conn)
+async def start(
+    id: Number, library: Library, visit: Here, request: Request, pilot: Annotated[int, Query(ge=0, le=1000)] = 0
+) -> Response:
+    """Begin to classify; what is at work already is gone on with. With a pilot, some documents go first."""
+    batch, _ = await library.begin(id, correlation_id=visit.correlation_id, pilot=pilot, conn=visit.conn)
     await submitted(request, "batch", [batch.id])
     await quotas_of(request).make_room(visit, 0)
+    if batch.held_at is not None:
+        return RedirectResponse(f"{base_of(request)}/console/batches/{batch.id}/pilot", 303)
     return RedirectResponse(f"{base_of(request)}{ROOT}/execucoes/{batch.id}", 303)
 
 

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
+from starlette.responses import RedirectResponse
 
 from retoma.errors import ConfigurationError, Conflict, NotFound
 from retoma.model.ids import BatchId
@@ -34,6 +35,7 @@ from retoma.web.http.auth import Here, needs
 from retoma.web.http.multipart import Upload
 from retoma.web.http.quotas import quotas_of, submitted
 from retoma.web.pages.forms import fields_of
+from retoma.web.pages.languages import base_of
 from retoma.web.pages.route import PageRoute
 
 router = APIRouter(route_class=PageRoute)
@@ -42,6 +44,7 @@ _SEEN = 15
 _PROBLEMS = 50
 _UNFIT = 422
 _LONGEST_PLACE = 200
+_PILOT = 20
 
 
 @router.get("/")
@@ -194,6 +197,7 @@ async def start_list(library: Library, visit: Here, request: Request) -> Respons
             sha256=hashlib.sha256(sent.content).hexdigest(),
             project_id=_project(sent.said),
             researcher=sent.said.get("researcher", "").strip()[:_LONGEST_PLACE] or None,
+            pilot=_PILOT if sent.said.get("do") == "pilot" else 0,
             by=visit.caller,
             conn=conn,
         )
@@ -208,6 +212,8 @@ async def start_list(library: Library, visit: Here, request: Request) -> Respons
     except (ConfigurationError, Conflict, NotFound):
         return await _preview(library, request, sent, wrong=True)
     await submitted(request, "batch", [id])
+    if sent.said.get("do") == "pilot" and (await library.app.batches.get(id)).held_at is not None:
+        return RedirectResponse(f"{base_of(request)}/console/batches/{id}/pilot", 303)
     return led(request, f"/listas/{id}")
 
 

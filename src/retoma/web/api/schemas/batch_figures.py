@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from typing import Any
 
 from retoma.model.job import JobState
 from retoma.web.api.schemas.responses import Schema, Time
@@ -32,6 +33,43 @@ class Series(Schema):
     """What ended, stretch by stretch; one in which nothing ended is left out."""
 
     buckets: list[Bucket]
+
+
+class Cohort(Schema):
+    """A configuration of a batch, and how the jobs went that ran under it. Shares are of the jobs that have ended; null
+    while nothing is known.
+    """
+
+    content = ("configuration",)
+
+    number: int
+    since: Time
+    planned_by: str | None
+    note: str | None
+    jobs: int
+    unfinished: int
+    completed: int
+    failed: int
+    review: int
+    cancelled: int
+    mean_seconds: float | None
+    median_seconds: float | None
+    cost: Decimal
+    cost_each: Decimal | None
+    unpriced: int
+    doubted: int
+    decided: int
+    agreed: int
+    failure_rate: float | None
+    review_share: float | None
+    agreement: float | None
+    configuration: dict[str, Any] | None = None
+
+
+class Cohorts(Schema):
+    """The cohorts of a batch, the first one first."""
+
+    cohorts: list[Cohort]
 
 
 class Member(Schema):

@@ -114,6 +114,13 @@ class Restart(Asked):
     configuration: dict[str, Any] | None = None
 
 
+class Replan(Asked):
+    """The configuration for the jobs that have not begun, and what is different about it."""
+
+    configuration: dict[str, Any]
+    note: Text | None = None
+
+
 class Change(Asked):
     """What is to be another way; what is left out stays. Null lifts the budget or the failure rate, and takes all
     labels away. *epoch* refuses when the batch changed since it was looked at.

@@ -67,6 +67,7 @@ class Batch(Schema):
     unpriced: int
     held_at: Time | None
     finish: LastStep | None
+    cohort: int
     configuration: dict[str, Any] | None = None
 
     @classmethod

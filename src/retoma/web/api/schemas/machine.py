@@ -58,6 +58,7 @@ class QueueState(Schema):
     oldest_due_seconds: float | None
     paused_at: Time | None
     paused_reason: str | None
+    paused_until: Time | None
     paused_by: str | None
     weight: int
     executors: int

@@ -15,7 +15,8 @@ from retoma.model.job import JobState, RestartPlan
 from retoma.web.api.schemas import requests
 from retoma.web.api.schemas.responses import Schema, Time
 
-Action = Literal["retry", "cancel", "restart", "move", "priority"]
+Action = Literal["retry", "cancel", "restart", "move", "priority", "discard", "reinstate"]
+Kind = Literal["retry", "cancel", "restart", "move", "priority", "discard", "reinstate", "replan"]
 Ids = Annotated[list[requests.Id], Field(min_length=1, max_length=1000)]
 
 
@@ -42,7 +43,7 @@ class OperationFilter(requests.Asked):
 
 class NewOperation(requests.Asked):
     """What is to be done to which jobs. *queue* goes with move, *priority* with priority, *attempts* with retry and
-    restart, *reason* with cancel. A dry run changes nothing.
+    restart, *reason* with cancel and discard. A dry run changes nothing.
     """
 
     action: Action
@@ -67,7 +68,7 @@ class Operation(Schema):
 
     id: int
     batch_id: int | None
-    kind: Action
+    kind: Kind
     asked_by: str | None
     asked: dict[str, Any]
     filter: dict[str, Any] | None

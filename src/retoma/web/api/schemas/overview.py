@@ -30,6 +30,7 @@ class Overview(Schema):
     counted_to: int
     unwell: list[str]
     now: Time
+    money_age_seconds: float
     errors: list[FailureGroup]
 
     @classmethod

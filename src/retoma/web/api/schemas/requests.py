@@ -137,6 +137,19 @@ class Why(Asked):
     reason: Text = "person"
 
 
+class WhyDiscarded(Asked):
+    """Why a failure is settled, for those who wonder later."""
+
+    reason: Text | None = None
+
+
+class PauseUntil(Why):
+    """Why a queue is paused, and until when: a time, or seconds from now; without either, until somebody resumes it."""
+
+    until: Annotated[Moment, AfterValidator(meant)] | None = None
+    seconds: Seconds | None = None
+
+
 class Acknowledged(Asked):
     """What is done about an alert, for those who wonder later."""
 
@@ -179,6 +192,7 @@ class JobFilter(Wanted):
     queue: Text | None = None
     key: UnitKey | None = None
     batch_id: Id | None = None
+    discarded: Flag | None = None
     cursor: Text | None = None
     limit: Annotated[int, Field(ge=1, le=200), WHOLE] = 50
 

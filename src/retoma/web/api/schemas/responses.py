@@ -108,6 +108,9 @@ class Job(Schema):
     claimed_at: Time | None
     finished_at: Time | None
     correlation_id: str | None
+    discarded_at: Time | None
+    discarded_by: str | None
+    cohort: int
     input: Opened = None
     output: Opened = None
     error: str | None = None
@@ -182,6 +185,7 @@ class Queue(Schema):
     oldest_due_seconds: float | None
     paused_at: Time | None
     paused_reason: str | None
+    paused_until: Time | None
     weight: int
 
 

@@ -1,0 +1,2 @@
+alter table retoma.batches drop column cohort;
+drop table retoma.cohorts;
