@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from retoma.cli import batch_view, context, output
+from retoma.cli import batch_view, context, output, working
 from retoma.cli.language import Phrase
 from retoma.model.ids import BatchId
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from retoma.app.retoma import Retoma
     from retoma.model.pilot import Pilot, Range
+    from retoma.run.pipeline import Pipeline
 
 _LOOK_SECONDS = 0.5
 
@@ -45,22 +46,17 @@ def _tell(found: Pilot) -> None:
             output.talk(line)
 
 
-async def pilot_told(app: Retoma, id: BatchId, *, queue: str, reference: str | None) -> None:
-    """Wait until the pilot of a batch has ended, and say what it tells of the whole. With *reference*, the program, a
-    worker works here meanwhile.
+async def pilot_told(app: Retoma, id: BatchId, pipeline: Pipeline[Any, Any], *, reference: str) -> None:
+    """Wait until the pilot of a batch has ended, and say what it tells of the whole. Where no worker serves it, one
+    works here meanwhile.
     """
-    worker = None if reference is None else app.worker(queues=[queue], processes=1, reference=reference)
-    working = None if worker is None else asyncio.create_task(worker.run())
-    try:
-        while not (found := await app.batches.pilot(id)).over and not found.batch.state.ended:
-            if working is not None and working.done():
-                break
-            await asyncio.sleep(_LOOK_SECONDS)
-    finally:
-        if worker is not None and working is not None:
-            worker.stop()
-            await asyncio.gather(working, return_exceptions=True)
-    _tell(found)
+    await working.ended(app, _pilot_over(app, id), pipeline, reference=reference)
+    _tell(await app.batches.pilot(id))
+
+
+async def _pilot_over(app: Retoma, id: BatchId) -> None:
+    while not (found := await app.batches.pilot(id)).over and not found.batch.state.ended:
+        await asyncio.sleep(_LOOK_SECONDS)
 
 
 def _plain(found: Pilot) -> dict[str, object]:

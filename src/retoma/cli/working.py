@@ -31,11 +31,18 @@ async def served(app: Retoma, pipeline: Pipeline[Any, Any]) -> bool:
 
 
 async def ended(
-    app: Retoma, waiting: Coroutine[Any, Any, T], pipeline: Pipeline[Any, Any], *, reference: str
+    app: Retoma,
+    waiting: Coroutine[Any, Any, T],
+    pipeline: Pipeline[Any, Any],
+    *,
+    reference: str,
+    explains: bool = False,
 ) -> T | None:
-    """What *waiting* gives. While no worker serves *pipeline*, one works here; None when it was asked to stop."""
+    """What *waiting* gives. While no worker serves *pipeline*, one works here; None when it was asked to stop.
+    *explains*: what waits says by itself why nothing moves.
+    """
     following = asyncio.create_task(waiting)
-    wondering = asyncio.create_task(_say_when_paused(app, pipeline.queue))
+    wondering = asyncio.create_task(asyncio.sleep(0) if explains else _say_when_paused(app, pipeline.queue))
     try:
         while not following.done():
             if await served(app, pipeline):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import shlex
 from collections import Counter
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from retoma.cli import acting, context, output
+from retoma.cli import acting, context, output, working
 from retoma.cli.batch_pilot import pilot_told
 from retoma.cli.batch_watch import SOME_FAILED, follow
 from retoma.cli.language import Phrase, relayed, words
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from retoma.pipelines.classification.model import Intake, Project
 
 _MOST_TOLD = 10
-_MOST_PROCESSES = 2
 _PILOT = "Classify N first, and say what all would cost."
 _FORMATS = (".xlsx", ".csv", ".json")
 
@@ -159,8 +157,7 @@ async def _classify(wish: Wish) -> int:
     from retoma.pipelines.classification.library import Classification
 
     context.settings()  # says where the database is when it is about to be made
-    # The bar is what people look at; what a worker logs line by line would tear it.
-    os.environ.setdefault("RETOMA_LOG_LEVEL", "error")
+    working.hush()
     app = context.program(wish.reference)
     async with app:
         library = Classification(app)
@@ -278,7 +275,9 @@ async def _known(library: Classification, batch: Batch) -> int:
 
 async def _tried(app: Retoma, batch: Batch, wish: Wish) -> int:
     """The pilot, and what it says of the whole."""
-    await pilot_told(app, batch.id, queue="classification", reference=None if await _served(app) else wish.reference)
+    from retoma.pipelines.classification.pipeline import classify_document
+
+    await pilot_told(app, batch.id, classify_document, reference=wish.reference)
     output.talk("To go on with all of them: {command}", command=wish.command)
     return 0
 
@@ -286,16 +285,11 @@ async def _tried(app: Retoma, batch: Batch, wish: Wish) -> int:
 async def _leave(app: Retoma, batch: Batch) -> int:
     output.say(batch.id)
     output.talk("To watch it: retoma batch watch {id}", id=batch.id)
-    if not await _served(app):
-        output.talk("No worker serves it yet. Start one: retoma worker --queues classification")
-    return 0
-
-
-async def _served(app: Retoma) -> bool:
     from retoma.pipelines.classification.pipeline import classify_document
 
-    there = await app.workers.all()
-    return any(each.alive and classify_document.name in each.pipelines for each in there)
+    if not await working.served(app, classify_document):
+        output.talk("No worker serves it yet. Start one: retoma worker --queues classification")
+    return 0
 
 
 # — at work —
@@ -303,23 +297,12 @@ async def _served(app: Retoma) -> bool:
 
 async def _work(library: Classification, batch: Batch, wish: Wish) -> int:
     """Follow the work until it ends, and do it here when nobody else does; the exit code."""
+    from retoma.pipelines.classification.pipeline import classify_document
+
     app = library.app
-    following = asyncio.create_task(follow(app, batch.id))
-    if await _served(app):
-        return await _told(library, batch, wish, await following)
-    processes = max(app.settings.worker_processes, min(_MOST_PROCESSES, os.cpu_count() or 1))
-    worker = app.worker(queues=["classification"], processes=processes, reference=wish.reference)
-    working = asyncio.create_task(worker.run())
-    try:
-        await asyncio.wait({working, following}, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        worker.stop()
-        await asyncio.gather(working, return_exceptions=True)
-    if following.done():
-        return await _told(library, batch, wish, following.result())
-    following.cancel()
-    await asyncio.gather(following, return_exceptions=True)
-    working.result()  # if it ended for another reason than being asked, that is raised
+    code = await working.ended(app, follow(app, batch.id), classify_document, reference=wish.reference, explains=True)
+    if code is not None:
+        return await _told(library, batch, wish, code)
     now = await library.execution(batch.id)
     output.talk(
         "Stopped at {done} of {total}; nothing that is done is lost. To go on: {command}",

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from retoma.cli import acting, context, output
+from retoma.cli import acting, context, output, working
 from retoma.cli.batch_watch import SOME_FAILED
 from retoma.cli.language import relayed, words
 from retoma.model.ids import BatchId
@@ -140,7 +139,7 @@ async def _refine(id: BatchId, reference: str, *, detach: bool) -> int:
     from retoma.pipelines.classification.library import Classification  # noqa: PLC0415 - so that --help is quick
 
     context.settings()
-    os.environ.setdefault("RETOMA_LOG_LEVEL", "error")
+    working.hush()
     async with context.program(reference) as app:
         library = Classification(app)
         asked, new = await acting.change(
@@ -161,22 +160,16 @@ async def _refine(id: BatchId, reference: str, *, detach: bool) -> int:
 
 
 async def _followed(library: Classification, asked: Refinement, reference: str) -> Refinement:
-    """The refinement when it has ended, done here when nobody else does it."""
+    """The refinement when it has ended, done here when nobody else does it; or as it stands when a person left."""
     from retoma.pipelines.classification.finishing import refine_execution  # noqa: PLC0415 - so that --help is quick
 
-    app = library.app
-    there = await app.workers.all()
-    served = any(each.alive and refine_execution.name in each.pipelines for each in there)
-    worker = None if served else app.worker(queues=["classification"], processes=1, reference=reference)
-    working = None if worker is None else asyncio.create_task(worker.run())
-    try:
-        while (now := await library.refinement(asked.id)).at_work and not (working and working.done()):
-            await asyncio.sleep(_LOOK_SECONDS)
-        return now
-    finally:
-        if worker is not None and working is not None:
-            worker.stop()
-            await working
+    await working.ended(library.app, _at_rest(library, asked), refine_execution, reference=reference)
+    return await library.refinement(asked.id)
+
+
+async def _at_rest(library: Classification, asked: Refinement) -> None:
+    while (await library.refinement(asked.id)).at_work:
+        await asyncio.sleep(_LOOK_SECONDS)
 
 
 async def _found(library: Classification, said: str | None) -> Project:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from retoma.cli import acting, context, output
+from retoma.cli import acting, context, output, working
 from retoma.cli.batch_pilot import pilot_told
 from retoma.cli.batch_watch import SOME_FAILED, follow
 from retoma.cli.language import relayed, words
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
 
 _MOST_TOLD = 10
 _PILOT = "Price N first, and say what all would cost."
-_MOST_PROCESSES = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +106,7 @@ async def _run(wish: Wish) -> int:
     from retoma.pipelines.quotes.ports import Market
 
     context.settings()  # says where the database is when it is about to be made
-    # The bar is what people look at; what a worker logs line by line would tear it.
-    os.environ.setdefault("RETOMA_LOG_LEVEL", "error")
+    working.hush()
     app = context.program(wish.reference)
     if is_offline(app.registry.providers.get(Market)):
         output.talk("Prices come from the bundled catalogue, and are invented. For real ones set SERPAPI_KEY.")
@@ -164,7 +161,9 @@ async def _begun(library: Quotes, wish: Wish) -> BatchId:
 
 async def _tried(app: Retoma, batch: BatchId, wish: Wish) -> int:
     """The pilot, and what it says of the whole."""
-    await pilot_told(app, batch, queue="quotes", reference=None if await _served(app) else wish.reference)
+    from retoma.pipelines.quotes.pipeline import process_quote_request
+
+    await pilot_told(app, batch, process_quote_request, reference=wish.reference)
     output.talk("To go on with all of them: {command}", command=wish.command)
     return 0
 
@@ -172,36 +171,21 @@ async def _tried(app: Retoma, batch: BatchId, wish: Wish) -> int:
 async def _leave(app: Retoma, batch: BatchId) -> int:
     output.say(batch)
     output.talk("To watch it: retoma batch watch {id}", id=batch)
-    if not await _served(app):
+    from retoma.pipelines.quotes.pipeline import process_quote_request
+
+    if not await working.served(app, process_quote_request):
         output.talk("No worker serves it yet. Start one: retoma worker --queues quotes")
     return 0
 
 
-async def _served(app: Retoma) -> bool:
-    from retoma.pipelines.quotes.pipeline import process_quote_request
-
-    return any(each.alive and process_quote_request.name in each.pipelines for each in await app.workers.all())
-
-
 async def _work(library: Quotes, batch: BatchId, wish: Wish) -> int:
     """Follow the work until it ends, and do it here when nobody else does; the exit code."""
+    from retoma.pipelines.quotes.pipeline import process_quote_request
+
     app = library.app
-    following = asyncio.create_task(follow(app, batch))
-    if await _served(app):
-        return await _told(library, batch, await following)
-    processes = max(app.settings.worker_processes, min(_MOST_PROCESSES, os.cpu_count() or 1))
-    worker = app.worker(queues=["quotes"], processes=processes, reference=wish.reference)
-    working = asyncio.create_task(worker.run())
-    try:
-        await asyncio.wait({working, following}, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        worker.stop()
-        await asyncio.gather(working, return_exceptions=True)
-    if following.done():
-        return await _told(library, batch, following.result())
-    following.cancel()
-    await asyncio.gather(following, return_exceptions=True)
-    working.result()  # if it ended for another reason than being asked, that is raised
+    code = await working.ended(app, follow(app, batch), process_quote_request, reference=wish.reference, explains=True)
+    if code is not None:
+        return await _told(library, batch, code)
     now = await library.batch_status(batch)
     output.talk(
         "Stopped at {percent:g} %; nothing that is done is lost. To go on: {command}",
