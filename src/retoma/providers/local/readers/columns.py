@@ -46,11 +46,10 @@ def text_by_columns(text_page: Any, text: str) -> str | None:
 
 def _line(row: Sequence[Box]) -> str:
     """The text of *row*: a blank stands where the file has one, or leaves room for one."""
-    told = ""
-    for before, box in pairwise([None, *row]):
-        if before is not None and box.left - before.right > (box.bottom - box.top) * _TOUCHING:
-            told += " "
-        told += box.text
+    told = row[0].text
+    for before, box in pairwise(row):
+        apart = box.left - before.right > (box.bottom - box.top) * _TOUCHING
+        told += f" {box.text}" if apart else box.text
     return " ".join(told.split())
 
 
