@@ -48,9 +48,8 @@ def _line(row: Sequence[Box]) -> str:
     """The text of *row*: a blank stands where the file has one, or leaves room for one."""
     told = row[0].text
     for before, box in pairwise(row):
-        if box.left - before.right > (box.bottom - box.top) * _TOUCHING:
-            told += " "
-        told += box.text
+        apart = box.left - before.right > (box.bottom - box.top) * _TOUCHING
+        told += f" {box.text}" if apart else box.text
     return " ".join(told.split())
 
 
