@@ -25,6 +25,7 @@ from retoma.pipelines.quotes.requests import NewQuote
 from retoma.pipelines.quotes.stages import InputType
 
 DEFAULT_PROJECT = "Cotações"
+_TERMS = TypeAdapter(Terms)
 _RANGES = {
     "quotes_wanted": (1, 20),
     "max_spread_percent": (1, 500),
@@ -42,7 +43,7 @@ def terms_of(given: Mapping[str, Any]) -> Terms:
     if unknown := set(given) - set(Terms.__dataclass_fields__):
         raise ConfigurationError(f"The terms of a project have no {', '.join(sorted(unknown))}.")
     try:
-        terms = TypeAdapter(Terms).validate_python(dict(given))
+        terms = _TERMS.validate_python(dict(given))
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         raise ConfigurationError(f"{'/'.join(map(str, first['loc']))}: {first['msg']}.") from None
@@ -354,7 +355,7 @@ class Catalogue(Keeping):
 
 
 def _stored(terms: Terms) -> str:
-    return as_json(TypeAdapter(Terms).dump_python(terms, mode="json"))
+    return as_json(_TERMS.dump_python(terms, mode="json"))
 
 
 def _checked(text: str, code: str | None, *, image: bool) -> str:

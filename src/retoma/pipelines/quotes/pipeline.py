@@ -30,6 +30,8 @@ from retoma.run.pipeline import Pipeline, pipeline
 from retoma.run.run import Run
 
 _SEARCH_SECONDS = 60.0
+# Made once: to make one costs more than all that a quote does with it.
+_TERMS, _ANALYSIS, _OFFERS = TypeAdapter(Terms), TypeAdapter(Analysis), TypeAdapter(list[Offer])
 _MOST_LISTED = 100
 
 
@@ -72,14 +74,14 @@ async def process_quote_request(
         raise Reject("market_missing: this worker has no sources of prices. Pass providers={Market: …} to Retoma.")
     await run.transact(f"begin/{progress.fence_of(run)}", progress.begin, run.job)
     wanted = await run.transact("INIT", progress.init, run.job, STEPS["initializing"])
-    quote = Working(run, wanted, TypeAdapter(Terms).validate_python(wanted.terms))
+    quote = Working(run, wanted, _TERMS.validate_python(wanted.terms))
     looking = "analyzing_text" if wanted.input_blob is None else "analyzing_image"
     await quote.reach(ProcessingCheckpoint.AI_ANALYSIS_START, looking)
     analysis = await understood(quote, market.understanding, chat, blobs)
     await quote.reach(
         ProcessingCheckpoint.AI_ANALYSIS_DONE,
         "analysis_complete",
-        analysis=as_json(TypeAdapter(Analysis).dump_python(analysis, mode="json")),
+        analysis=as_json(_ANALYSIS.dump_python(analysis, mode="json")),
         query=analysis.query_principal or analysis.nome_canonico,
     )
     if analysis.is_vehicle:
@@ -135,7 +137,7 @@ def _response(answers: dict[str, tuple[str, Offers]], good: list[Offer], refused
     """What was found, with all that is needed to go on; the answers as they came stay with their calls."""
     return {
         "queries": {provider: query for provider, (query, _) in answers.items()},
-        "products": [TypeAdapter(Offer).dump_python(each, mode="json") for each in good],
+        "products": _OFFERS.dump_python(good, mode="json"),
         "statistics": {"products": len(good), "refused": len(refused)},
     }
 

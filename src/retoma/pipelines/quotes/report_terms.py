@@ -57,13 +57,16 @@ class ReportTerms:
         return load(self.index_table) if self.index_table else None
 
 
+_TERMS = TypeAdapter(ReportTerms)
+
+
 def report_terms(given: Mapping[str, Any]) -> ReportTerms:
     """The terms that *given* says; what is wrong with them is told."""
     _refuse_unknown("The terms of a report have", given, ReportTerms)
     if isinstance(rules := given.get("rules"), Mapping):
         _refuse_unknown("The rules of a report have", rules, Rules)
     try:
-        terms = TypeAdapter(ReportTerms).validate_python(dict(given))
+        terms = _TERMS.validate_python(dict(given))
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         raise ConfigurationError(f"report/{'/'.join(map(str, first['loc']))}: {first['msg']}.") from None
