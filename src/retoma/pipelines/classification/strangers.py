@@ -29,6 +29,8 @@ class Strangers:
     def __init__(self, space: Space, first: First, labels: Places, fixed: dict[int, int], settings: Settings) -> None:
         self.space, self.settings = space, settings
         self.best = np.asarray(first.shares, dtype=np.float64).max(axis=1)
+        # Of two labels one always has half: with few labels the mark lies half way from even shares to one.
+        self.unsure = max(settings.unsure, (1 + 1 / first.shares.shape[1]) / 2)
         self.labels = np.array(labels)
         self.labels[[each for each, label in fixed.items() if label != OTHER]] = OTHER  # decided, and no strangers
         self.foreign = [each for each, label in fixed.items() if label == OTHER]
@@ -66,7 +68,7 @@ class Strangers:
                 unit(self.space.total(documents[strange])),
             )
         distant = self.usual[documents[strange]].mean() <= -self.settings.distant[self.space.described]
-        known = self.best[documents[strange]].mean() >= self.settings.unsure
+        known = self.best[documents[strange]].mean() >= self.unsure
         if near @ far > self.settings.apart[self.space.described] or not distant or known:
             return None
         return documents[~strange], documents[strange]
