@@ -98,8 +98,8 @@ BAD: dict[str, tuple[Callable[[], Asked], int, str, str | None]] = {
     "a list where a photograph is needed": (
         lambda: (QUOTE, {"files": {"inputText": (None, "Mesa"), "f": ("a.csv", b"x")}}), 422, "validation_failed",
         "image_unsupported"),
-    "two photographs of one item": (
-        lambda: (QUOTE, {"files": [("images", ("a.png", png())), ("images", ("b.png", png()))]}), 413,
+    "six photographs of one item": (
+        lambda: (QUOTE, {"files": [("images", (f"{each}.png", png())) for each in range(6)]}), 413,
         "too_many_files", None),
     "an image bomb": (lambda: seen(BOMB), 422, "validation_failed", "image_too_many_pixels"),
     "an image bomb with a description": (

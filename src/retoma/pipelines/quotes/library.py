@@ -13,7 +13,7 @@ from typing import Any
 from retoma.errors import BatchConflict, ConfigurationError, Conflict, NotFound
 from retoma.model.call import Call
 from retoma.model.ids import BatchId, JobId
-from retoma.pipelines.quotes import bank, bank_updates, report_rows, requests, reviews, sources, upkeep
+from retoma.pipelines.quotes import bank, bank_updates, report_jobs, requests, reviews, sources, upkeep
 from retoma.pipelines.quotes.bank_values import BankVehicle
 from retoma.pipelines.quotes.catalogue import Catalogue
 from retoma.pipelines.quotes.choosing import price_refusal
@@ -198,7 +198,7 @@ class Quotes(Catalogue):
     async def _open_report(self, batch_id: int, connection: Any) -> None:
         """Refused where the report of a batch is closed, or on its way there: what it tells does not change."""
         closed = bool(await self._rows(reviews.closed(batch_id=batch_id), connection))
-        if closed or await self._rows(report_rows.closing(batch_id), connection):
+        if closed or await self._rows(report_jobs.closing(batch_id), connection):
             raise Conflict("The report is closed already.", next="Ask for a new quote of the item.")
 
     async def batch_status(self, id: BatchId, *, conn: object = None) -> BatchStanding:
@@ -379,7 +379,7 @@ class Quotes(Catalogue):
             batch is not None and await self._rows(reviews.closed(batch_id=batch), connection)
         ):
             raise Conflict(f"The report of quote {id} is closed.", next="Ask for a new quote of the item.")
-        if batch is not None and await self._rows(report_rows.closing(batch), connection):
+        if batch is not None and await self._rows(report_jobs.closing(batch), connection):
             raise Conflict(f"The report of quote {id} is being closed.", next="Wait until it is, or cancel its job.")
         return rows[0]
 

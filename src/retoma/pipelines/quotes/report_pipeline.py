@@ -20,7 +20,7 @@ from retoma.errors import Conflict, NotFound
 from retoma.model.endings import Reject
 from retoma.model.retry import Retry
 from retoma.pipelines.files.ingest import deleted
-from retoma.pipelines.quotes import report_rows, requests, researches, reviews
+from retoma.pipelines.quotes import report_jobs, requests, researches, reviews
 from retoma.pipelines.quotes.pricing import report, report_pdf, report_xlsx
 from retoma.pipelines.quotes.pricing.report import Document, Research, fingerprint, to_json
 from retoma.pipelines.quotes.progress import Connection
@@ -109,7 +109,7 @@ async def _begun(connection: Connection, order: ReportOrder, job: int) -> Begun:
         except Conflict as error:
             raise Reject(f"report_too_early: {error.message} {error.next or ''}") from None
     parts = -(-len(found) // PART) + len(_WRITTEN)
-    await fetch(connection, report_rows.begin(job, parts))
+    await fetch(connection, report_jobs.begin(job, parts))
     return Begun(quotes=[each.id for each in found], at=datetime.now(UTC))
 
 
@@ -121,7 +121,7 @@ async def _part(
     content = _RESEARCHES.dump_json(await researches.researches(connection, found))
     # Under the number of the job: two reports of one batch have the same parts, and the first takes away its own.
     piece = await _put(blobs, f"{researches.FOLDER}/parts/{job}/{number}.json", content)
-    await fetch(connection, report_rows.advance(job, number + 1))
+    await fetch(connection, report_jobs.advance(job, number + 1))
     return piece
 
 
@@ -159,7 +159,7 @@ async def _ready(
         if not rows:
             raise Reject("report_closed: the report of this batch is closed already.")
         report_id = rows[0]
-    finish = report_rows.finish(
+    finish = report_jobs.finish(
         job,
         report_id=report_id,
         pdf_blob=pdf.blob,

@@ -12,7 +12,7 @@ import orjson
 
 from retoma.app.retoma import Retoma
 from retoma.errors import Conflict, NotFound
-from retoma.pipelines.quotes import indices, report_rows, researches, reviews
+from retoma.pipelines.quotes import indices, report_jobs, researches, reviews
 from retoma.pipelines.quotes.library import Quotes
 from retoma.pipelines.quotes.model import ClosedReport
 from retoma.pipelines.quotes.pricing import report, report_pdf, report_xlsx
@@ -25,8 +25,8 @@ from retoma.pipelines.quotes.pricing.report import (
     from_json,
     to_json,
 )
+from retoma.pipelines.quotes.report_jobs import ReportJob
 from retoma.pipelines.quotes.report_pipeline import ReportOrder, make_quote_report
-from retoma.pipelines.quotes.report_rows import ReportJob
 from retoma.providers import BlobStore
 
 Kind = Literal["pdf", "xlsx", "json"]
@@ -136,21 +136,21 @@ class Reports:
             await self.library.batch(batch_id, conn=connection)
             if closing and await self.app.fetch(reviews.closed(batch_id=batch_id), conn=connection):
                 raise Conflict("The report is closed already.", next="Look at the one that is there.")
-            for each in await self.app.fetch(report_rows.page(batch_id, limit=5), conn=connection):
+            for each in await self.app.fetch(report_jobs.page(batch_id, limit=5), conn=connection):
                 if each.state in ("QUEUED", "MAKING") and each.closing == closing:
                     return each
             wanted = ReportOrder(batch_id=batch_id, closing=closing, by=by)
             receipt = await self.app.enqueue(make_quote_report, wanted, conn=connection)
-            await self.app.fetch(report_rows.put(batch_id, receipt.id, closing=closing, by=by), conn=connection)
-            return (await self.app.fetch(report_rows.page(batch_id, limit=1), conn=connection))[0]
+            await self.app.fetch(report_jobs.put(batch_id, receipt.id, closing=closing, by=by), conn=connection)
+            return (await self.app.fetch(report_jobs.page(batch_id, limit=1), conn=connection))[0]
 
     async def ordered(self, batch_id: int, *, limit: int = 20) -> list[ReportJob]:
         """The reports of a batch that workers write or have written, the newest first."""
-        return await self.app.fetch(report_rows.page(batch_id, limit=limit))
+        return await self.app.fetch(report_jobs.page(batch_id, limit=limit))
 
     async def written(self, kind: Literal["pdf", "xlsx"], batch_id: int) -> str | None:
         """The blob of the newest file that a worker wrote for a batch; None when there is none."""
-        for made in await self.app.fetch(report_rows.page(batch_id, only_ready=True, limit=1)):
+        for made in await self.app.fetch(report_jobs.page(batch_id, only_ready=True, limit=1)):
             return made.pdf_blob if kind == "pdf" else made.xlsx_blob
         return None
 

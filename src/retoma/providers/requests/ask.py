@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, ClassVar, TypeVar, cast
 
 from pydantic import TypeAdapter, ValidationError
@@ -130,7 +130,20 @@ class Ask(Request[T]):
 
     @cached_property
     def _adapter(self) -> TypeAdapter[T] | None:
-        return None if self.into is str else TypeAdapter(self.into)
+        return None if self.into is str else _adapter_of(self.into)
+
+
+def _adapter_of(kind: type[T]) -> TypeAdapter[T]:
+    """To make one costs more than a request does otherwise: it is made once for each type."""
+    try:
+        return cast(TypeAdapter[T], _made(kind))
+    except TypeError:  # a type that cannot be a key
+        return TypeAdapter(kind)
+
+
+@lru_cache(maxsize=256)
+def _made(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
 
 
 def _said(message: Message) -> dict[str, Any]:

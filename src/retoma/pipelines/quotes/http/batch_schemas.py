@@ -11,7 +11,7 @@ from pydantic import Field
 from retoma.pipelines.quotes.http.quote_schemas import Place, QuoteFilter, body_of
 from retoma.pipelines.quotes.lists import NAMES
 from retoma.pipelines.quotes.model import BatchItem, BatchStanding, Cost, QuoteBatch
-from retoma.pipelines.quotes.report_rows import ReportJob
+from retoma.pipelines.quotes.report_jobs import ReportJob
 from retoma.web.api.schemas import requests as asked
 from retoma.web.api.schemas.responses import Schema, Time
 

@@ -26,6 +26,8 @@ UNKEPT = ("store_unavailable", "store_full", "multipart_expected", "conflict")
 
 async def kept_item(library: Quotes, came: Given) -> tuple[KeptImage, ...]:
     """The images of one item that a form brings; all of them, or none is kept."""
+    if not came.files:
+        return ()
     kept: list[KeptImage] = []
     try:
         with _store(library):
