@@ -46,10 +46,10 @@ WORKER_ONLY = {
     "batches.retire", "batches.prune", "calls.prune", "jobs.prune", "replies.prune", "workers.prune",
     "alerts.prune", "audit.prune", "operations.prune", "sessions.prune",
     # What the ready pipelines find.
-    "classification.refinements.change", "classification.refinements.finish",
-    "classification.refinements.keep_vectors",
+    "classification.refinements.finish", "classification.refinements.keep_vectors",
     "classification.findings.apply", "classification.findings.copy_place", "classification.findings.find",
-    "classification.findings.place", "classification.findings.plan",
+    "classification.findings.line_up", "classification.findings.place", "classification.findings.plan",
+    "classification.findings.put",
     "classification.results.copy_known", "classification.results.save", "documents.contents.clear",
     "documents.contents.put_chunks", "documents.contents.put_fields", "documents.contents.put_tables",
     "documents.documents.finish", "embeddings.texts.store", "books.sessions.planned",
