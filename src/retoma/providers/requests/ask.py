@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any, ClassVar, TypeVar, cast
@@ -136,7 +136,7 @@ class Ask(Request[T]):
 def _adapter_of(kind: type[T]) -> TypeAdapter[T]:
     """To make one costs more than a request does otherwise: it is made once for each type."""
     try:
-        return cast(TypeAdapter[T], _made(kind))
+        return cast(TypeAdapter[T], _made(cast(Hashable, kind)))
     except TypeError:  # a type that cannot be a key
         return TypeAdapter(kind)
 
