@@ -171,9 +171,11 @@ class TestWalkFailed:
         db.one_job()
         (told,) = [each.fingerprint for each in db.ask(failures.groups(hours=1)) if each.jobs == 2]
 
-        whole = db.ask(looking.walk_failed(JobFilter(fingerprint=told), Span(before=LARGEST_ID, limit=9)))[0]
-        first = db.ask(looking.walk_failed(JobFilter(), Span(before=LARGEST_ID, limit=2)))[0]
-        rest = db.ask(looking.walk_failed(JobFilter(), Span(before=first.stopped or 0, limit=2)))[0]
+        whole = db.ask(
+            looking.walk_failed(JobFilter(fingerprint=told), Span(before=LARGEST_ID, limit=9), discarded=False)
+        )[0]
+        first = db.ask(looking.walk_failed(JobFilter(), Span(before=LARGEST_ID, limit=2), discarded=False))[0]
+        rest = db.ask(looking.walk_failed(JobFilter(), Span(before=first.stopped or 0, limit=2), discarded=False))[0]
 
         assert (whole.ids, whole.stopped) == ([ids[2], ids[0]], None)
         assert (first.ids, first.stopped, rest.ids, rest.stopped) == (ids[:0:-1], ids[1], ids[:1], None)

@@ -691,7 +691,7 @@ MUTANTS = (
     Mutant(
         "claim takes what is too late", jobs.SQL, "claim", "and (job.expires_at is null or job.expires_at > now())", ""
     ),
-    Mutant("claim does not see a pause", jobs.SQL, "claim", "where queue.paused_at is null", "where true"),
+    Mutant("claim does not see a pause", jobs.SQL, "claim", "(queue.paused_at is not null and", "(false and"),
     Mutant("claim sits nobody down", jobs.SQL, "claim", "set job_id = pick.id", "set job_id = null"),
     Mutant("recover does not look at the lease", jobs.SQL, "recover", "and worker.lease_expires_at < now()", ""),
     Mutant(

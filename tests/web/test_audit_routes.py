@@ -255,6 +255,34 @@ class Stage:
 
         return int(self.quotes(made))
 
+    def vehicle(self) -> int:
+        """A vehicle of the price bank."""
+        return self._made(
+            "insert into quotes.price_bank (codigo_fipe, ano, marca, modelo, vehicle_type, words, price) "
+            "values (%s, 2012, 'Fiat', 'Uno', 'cars', '{fiat,uno}', 20000) returning id",
+            f"001004-{self.number()}",
+        )
+
+    def bank_update(self) -> int:
+        """A new price of a vehicle, which waits for a person."""
+        return self._made(
+            "insert into quotes.bank_updates (vehicle_id, mode, state, price_before, price_after, detail, by) "
+            "values (%s, 'MARKET', 'WAITING', 20000, 30000, '{}', 'ana') returning id",
+            self.vehicle(),
+        )
+
+    def _made(self, sql: str, *params: object) -> int:
+        with psycopg.connect(str(self.house.settings.database_url), autocommit=True) as psql:
+            [id] = psql.execute(sql.encode(), params).fetchone() or (0,)
+        return int(id)
+
+    def done_list(self) -> int:
+        """A batch of quotes whose only quote is priced."""
+        id = self.list()
+        with psycopg.connect(str(self.house.settings.database_url), autocommit=True) as psql:
+            psql.execute(f"update quotes.quote_requests set {DONE} where batch_job_id = {id}".encode())
+        return id
+
     def operation(self) -> int:
         """One that nobody carries out: somebody else has its lock for as long as this stage is there."""
         holder = psycopg.connect(str(self.house.settings.database_url))
@@ -330,6 +358,7 @@ PAGE: dict[str, Any] = {"headers": {"Accept": "text/html"}}
 TEXT = {"organisation": "o", "site": "s", "source_type": "page", "source_id": "1", "content": "Some text to embed."}
 MORE = [{"input": 2}]
 WELL = "status = 'AWAITING_REVIEW', completed_at = now()"
+DONE = "status = 'DONE', completed_at = now()"
 LOST = "status = 'PROCESSING', last_heartbeat = now() - interval '11 minutes', started_at = now()"
 FAILED = "status = 'ERROR', completed_at = now()"
 LIST = {"arquivo": ("lista.csv", b"codigo;descricao\n1;Mesa\n")}
@@ -450,6 +479,19 @@ REQUESTS: dict[str, Callable[[Stage], Asked]] = {
     "POST /cotacoes/itens/{id}/fontes/{source}/aproveitar": lambda s: (
         f"{s.source(counts=False)}/aproveitar",
         form(reason="serve"),
+    ),
+    "POST /cotacoes/itens/{id}/fechar": lambda s: (f"/cotacoes/itens/{s.quote(DONE)}/fechar?sim=1", PAGE),
+    "POST /cotacoes/listas/{id}/relatorio": lambda s: (f"/cotacoes/listas/{s.done_list()}/relatorio", PAGE),
+    "POST /cotacoes/banco/atualizar": lambda s: ("/cotacoes/banco/atualizar" if s.vehicle() else "", form(mode="IPCA")),
+    "POST /cotacoes/banco/{id}/atualizar": lambda s: (f"/cotacoes/banco/{s.vehicle()}/atualizar", form(mode="IPCA")),
+    "POST /cotacoes/banco/{id}/modo": lambda s: (f"/cotacoes/banco/{s.vehicle()}/modo", form(mode="SKIP")),
+    "POST /cotacoes/banco/{id}/preco": lambda s: (
+        f"/cotacoes/banco/{s.vehicle()}/preco",
+        form(price="21.345,00", reason="Laudo 12"),
+    ),
+    "POST /cotacoes/banco/decisoes/{update}/{word}": lambda s: (
+        f"/cotacoes/banco/decisoes/{s.bank_update()}/aceitar",
+        form(reason="Confere"),
     ),
     "POST /cotacoes/listas/previa": lambda _: ("/cotacoes/listas/previa", {"files": LIST, **PAGE}),
     "POST /cotacoes/listas": lambda s: (
@@ -618,6 +660,21 @@ REQUESTS: dict[str, Callable[[Stage], Asked]] = {
     "POST /api/batch-quotes/images": lambda s: (
         "/api/batch-quotes/images",
         {"files": {"images": ("mesa.png", png(10 + s.number(), 10))}},
+    ),
+    "POST /api/batch-quotes/{id}/generate-results": lambda s: (
+        f"/api/batch-quotes/{s.done_list()}/generate-results",
+        {},
+    ),
+    "POST /api/price-bank/update": lambda s: ("/api/price-bank/update" if s.vehicle() else "", {}),
+    "POST /api/price-bank/{id}/update": lambda s: (f"/api/price-bank/{s.vehicle()}/update", {}),
+    "POST /api/price-bank/{id}/mode": lambda s: (f"/api/price-bank/{s.vehicle()}/mode", body(mode="SKIP")),
+    "POST /api/price-bank/{id}/price": lambda s: (
+        f"/api/price-bank/{s.vehicle()}/price",
+        body(price="21345.00", reason="Laudo 12"),
+    ),
+    "POST /api/price-bank/updates/{update}/decide": lambda s: (
+        f"/api/price-bank/updates/{s.bank_update()}/decide",
+        body(accept=True, reason="Confere"),
     ),
     "POST /api/batch-quotes/{id}/resume": lambda s: (f"/api/batch-quotes/{s.list(paused=True)}/resume", {}),
     "POST /api/batch-quotes/{id}/cancel": lambda s: (f"/api/batch-quotes/{s.list()}/cancel", {}),

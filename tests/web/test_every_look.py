@@ -69,7 +69,7 @@ QUERIES = {
     "/api/v1/search": f"q={MARK}",
 }  # fmt: skip
 NOBODY = {"document": "00000000-0000-4000-8000-000000000000", "book": "nobody", "worker": "nobody"}
-NAMED = ("number", "file", "format", "formato", "source_type", "source_id")
+NAMED = ("number", "word", "file", "format", "formato", "source_type", "source_id")
 """Parts of an address that are no ids."""
 
 
@@ -126,7 +126,7 @@ KINDS = {
     "batches": "batch", "jobs": "job", "calls": "call", "workers": "worker", "operations": "operation",
     "views": "view", "reviews": "review", "review": "review",
     "deliveries": "delivery", "webhooks": "webhook", "users": "user", "keys": "key", "sessions": "session",
-    "alerts": "alert", "exemplos": "example",
+    "alerts": "alert", "exemplos": "example", "price-bank": "vehicle", "banco": "vehicle",
 }  # fmt: skip
 
 
@@ -184,7 +184,8 @@ def full(open_house: Open, tmp_path: Path, psql: psycopg.Connection) -> Full:
         "batch": batch, "job": failed, "quote": quote, "source": source, "list": listed, "result": result,
         "call": call, "worker": worker, "number": "1", "file": "1", "format": "markdown", "formato": "csv",
         "source_type": "page", "source_id": "1", "operation": operation, "view": stage.view(), "queue": "double",
-        "schedule": "tonight", "alert": stage.alert(), **hooked(psql),
+        "schedule": "tonight", "alert": stage.alert(), "vehicle": stage.vehicle(), "update": stage.bank_update(),
+        "word": "aceitar", **hooked(psql),
     }  # fmt: skip
     return Full(house, given, psql, {name: str(id) for name, id in ids.items()})
 

@@ -55,6 +55,8 @@ INPUTS: dict[str, Any] = {
         "configuration_hash": "0" * 64,
     },
     "sweep-blobs": None,
+    "update-bank-vehicle": {"vehicle_id": 1, "mode": "MARKET", "tolerance_percent": "30", "by": "FORGED"},
+    "make-quote-report": {"batch_id": 1, "closing": True, "by": "FORGED"},
     "process-quote": {"text": "FORGED", "code": None},
     "recover-stuck-quotes": None,
     "cleanup-old-processing": None,

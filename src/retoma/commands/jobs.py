@@ -247,10 +247,13 @@ def page(
     validation.page("jobs", limit)
     if batch_id is not None and not validation.is_id(batch_id):
         return JobPage([], None)
-    if discarded is not None:
-        _only_failed(state, key)
+    if discarded and state not in (None, JobState.FAILED):
+        return JobPage([], None)  # only failed jobs are discarded
+    if discarded is not None and key is None and state in (None, JobState.FAILED):
         which = JobFilter(pipeline=pipeline, queue=queue, batch_id=batch_id)
         return (yield from failures(which, before=before, limit=limit, discarded=discarded, content=content))
+    if discarded is not None and state is None:
+        state = JobState.FAILED
     wanted = Filter(state=state and str(state), pipeline=pipeline, queue=queue, key=key, batch_id=batch_id)
     ids: list[int] = []
     at: int | None = validation.LARGEST_ID if before is None else max(0, min(before, validation.LARGEST_ID))
@@ -264,14 +267,10 @@ def page(
             (rest,) = yield looking.walk_kind(wanted, Span(before=at, limit=limit + 1 - len(ids)))
             ids, at = (ids + rest.ids, None) if rest.whole else (ids, at)
     following = ids[limit - 1] if len(ids) > limit else at
-    return JobPage((yield looking.some(ids[:limit], content=content)), following)
-
-
-def _only_failed(state: JobState | str | None, key: str | None) -> None:
-    if state not in (None, JobState.FAILED):
-        raise ConfigurationError(f"Only failed jobs are discarded, and {state} ones were asked for.")
-    if key is not None:
-        raise ConfigurationError("A key finds its job, discarded or not.", next="Leave out the one or the other.")
+    found: list[Job] = yield looking.some(ids[:limit], content=content)
+    if discarded is not None and state == JobState.FAILED:  # those of one key, which are few
+        found = [each for each in found if (each.discarded_at is not None) == discarded]
+    return JobPage(found, following)
 
 
 def failures(

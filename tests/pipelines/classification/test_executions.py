@@ -74,3 +74,15 @@ class TestUnfinished:
         assert await library.app.fetch(executions.unfinished(id, "other")) == []
         await library.app.batches.cancel(second.id)
         assert await library.app.fetch(executions.unfinished(id, settings)) == [first.id]
+
+
+class TestProjectOf:
+    async def test_the_project_of_an_execution_and_of_no_other_batch(
+        self, library: Classification, project: Callable[..., Any]
+    ) -> None:
+        one, other = await project(), await project()
+        first, second = await library.start(one), await library.start(other)
+
+        found = [await library.app.fetch(executions.project_of(id)) for id in (first.id, second.id, second.id + 1)]
+
+        assert found == [[one], [other], []]

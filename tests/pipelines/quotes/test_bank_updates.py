@@ -8,7 +8,6 @@ from decimal import Decimal
 
 import psycopg
 import pytest
-from conftest import Make
 from market import Bill, Table, a_market
 
 from retoma import Retoma
@@ -18,6 +17,8 @@ from retoma.pipelines.quotes.banking import PriceBank
 from retoma.pipelines.quotes.model import Quote
 from retoma.pipelines.quotes.ports import Market
 from retoma.testing import drain
+
+from .conftest import Make
 
 OLD = "update quotes.price_bank set updated_at = now() - interval '7 months'"
 UNO = "Fiat Uno Mille 2012"

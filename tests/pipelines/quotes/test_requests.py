@@ -566,3 +566,17 @@ class TestHold:
 
         assert others == [(free,)]
         assert after == [(held,), (free,)]
+
+
+class TestHoldMany:
+    async def test_these_rows_are_locked_in_their_order_and_no_other(
+        self, database_url: str, psql: psycopg.Connection
+    ) -> None:
+        first, free, last = quote(psql, "DONE"), quote(psql), quote(psql, "DONE")
+        query = requests.hold_many([last, first, last + 1])
+
+        with psycopg.connect(database_url) as connection:
+            assert connection.execute(query.sql, query.params).fetchall() == [(first,), (last,)]
+            others = psql.execute("select id from quotes.quote_requests for no key update skip locked").fetchall()
+
+        assert others == [(free,)]

@@ -126,3 +126,19 @@ class TestClosed:
 
         assert await database.all(reviews.closed(quote_id=one, sha256="b")) == []
         assert [each.id for each in await database.all(reviews.closed())] == [last]
+
+
+class TestOfMany:
+    async def test_the_decisions_of_these_quotes_come_by_quote_and_in_their_order(
+        self, database: Database, psql: psycopg.Connection
+    ) -> None:
+        one, two, other = quote(psql, 1), quote(psql, 2), quote(psql, 3)
+        late = await decided(database, two, "accept")
+        first = await decided(database, one, "refuse")
+        await decided(database, other, "accept")
+        last = await decided(database, one, "accept")
+
+        found = await database.all(reviews.of_many([two, one]))
+
+        assert [(each.quote_id, each.id) for each in found] == [(one, first), (one, last), (two, late)]
+        assert await database.all(reviews.of_many([])) == []

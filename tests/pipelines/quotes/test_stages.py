@@ -98,4 +98,4 @@ def test_it_is_an_extension_with_a_schema_of_its_own() -> None:
     branch = QUOTES.branch()
 
     assert branch is not None
-    assert (branch.schema, branch.head) == ("quotes", "0002")
+    assert (branch.schema, branch.head) == ("quotes", "0005")

@@ -11,6 +11,14 @@ import psycopg
 from retoma.pipelines.quotes import standing
 from retoma.pipelines.quotes.library import Quotes
 
+VEHICLE = (
+    "insert into quotes.price_bank (codigo_fipe, ano, marca, modelo, vehicle_type, words, price) "
+    "values ('001-1', 2012, 'Fiat', 'Uno', 'cars', '{fiat,uno}', 20000) returning id"
+)
+UPDATE = (
+    "insert into quotes.bank_updates (vehicle_id, mode, state, price_before, price_after, detail, by, reason) "
+    "values (%s, 'MARKET', 'WAITING', 20000, 30000, '{}', 'ana', 'SECRET') returning id"
+)
 WELL = "update quotes.quote_requests set status = 'AWAITING_REVIEW', completed_at = now()"
 
 
@@ -20,6 +28,32 @@ def stands(psql: psycopg.Connection, id: object) -> dict[str, Any]:
     assert "SECRET" not in text
     found: dict[str, Any] = json.loads(text)
     return found
+
+
+class TestVehicle:
+    def test_its_price_and_how_it_is_brought_up_to_date(self, psql: psycopg.Connection) -> None:
+        [[id]] = psql.execute(VEHICLE).fetchall()
+        query = standing.vehicle(str(id))
+
+        [[text]] = psql.execute(query.sql, query.params).fetchall()
+
+        now = json.loads(text)
+        assert (now["code"], now["year"], now["price"], now["mode"]) == ("001-1", 2012, 20000, None)
+        nobody = standing.vehicle("no-such-thing")
+        assert psql.execute(nobody.sql, nobody.params).fetchall() == []
+
+
+class TestBankUpdate:
+    def test_its_prices_and_who_decided(self, psql: psycopg.Connection) -> None:
+        [[vehicle]] = psql.execute(VEHICLE).fetchall()
+        [[id]] = psql.execute(UPDATE, [vehicle]).fetchall()
+        query = standing.bank_update(str(id))
+
+        [[text]] = psql.execute(query.sql, query.params).fetchall()
+
+        now = json.loads(text)
+        assert "SECRET" not in text
+        assert (now["vehicle"], now["state"], now["before"], now["after"]) == (vehicle, "WAITING", 20000, 30000)
 
 
 class TestQuote:

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Sequence
 from decimal import Decimal
 from typing import Any
 
-from retoma.errors import ConfigurationError, NotFound
+from retoma.errors import ConfigurationError, Conflict, NotFound
 from retoma.model.ids import BatchId
 from retoma.pipelines.quotes import bank, bank_updates
 from retoma.pipelines.quotes.bank_pipeline import BankOrder, update_bank_vehicle
@@ -106,7 +106,7 @@ class PriceBank(Quotes):
                 if (chosen := UpdateMode(each.update_mode or mode)) in _BY_MACHINE
             ]
             if not orders:
-                raise ConfigurationError(
+                raise Conflict(
                     "No vehicle of the price bank is to be brought up to date so.",
                     next="Look at the modes of the vehicles.",
                 )

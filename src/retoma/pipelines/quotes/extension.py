@@ -25,6 +25,8 @@ QUOTES = Extension(
         "batch-quotes": "batch",
         "price-bank": "vehicle",
         "banco": "vehicle",
+        "updates": "bank-update",
+        "decisoes": "bank-update",
         "itens": "quote",
         "listas": "batch",
     },

@@ -10,7 +10,7 @@ ROWS = re.findall(r"^\| (\d+) \| (.+?) \| (.+?) \|$", PAGE.read_text(encoding="u
 TESTS = {
     name
     for file in Path(__file__).parents[1].rglob("test_*.py")
-    for name in re.findall(r"^(?:async )?def (test_\w+)", file.read_text(encoding="utf-8"), re.MULTILINE)
+    for name in re.findall(r"^ *(?:async )?def (test_\w+)", file.read_text(encoding="utf-8"), re.MULTILINE)
 }
 
 
@@ -18,7 +18,8 @@ def test_every_row_is_numbered_and_has_a_test_or_a_reason() -> None:
     assert [int(number) for number, _, _ in ROWS] == list(range(1, len(ROWS) + 1))
     shown = [row for row in ROWS if not row[2].startswith("*not here*: ")]
     assert len(shown) >= 60
-    assert [row for row in shown if row[2].strip("`") not in TESTS] == []
+    named = {number: re.findall(r"`(\w+)`", tests) for number, _, tests in shown}
+    assert [number for number, tests in named.items() if not tests or not TESTS.issuperset(tests)] == []
 
 
 def test_no_article_is_named_that_was_not_looked_up() -> None:

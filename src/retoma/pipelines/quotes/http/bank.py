@@ -75,7 +75,7 @@ async def _whole(bank: PriceBank, id: int, conn: object = None) -> shapes.BankVe
 
 
 @router.post("/update", status_code=202)
-@needs("operate", limited=True, refuses=LIMITED)
+@needs("operate", limited=True, refuses=(*LIMITED, "conflict"))
 async def update_price_bank(
     bank: Bank, visit: Here, request: Request, response: Response, wanted: shapes.UpdateAsked | None = None
 ) -> shapes.BankUpdateBegun:
@@ -86,7 +86,7 @@ async def update_price_bank(
 
 
 @router.post("/{id:int}/update", status_code=202)
-@needs("operate", limited=True, refuses=LIMITED)
+@needs("operate", limited=True, refuses=(*LIMITED, "conflict"))
 async def update_bank_vehicle(
     id: Number, bank: Bank, visit: Here, request: Request, response: Response, wanted: shapes.UpdateAsked | None = None
 ) -> shapes.BankUpdateBegun:

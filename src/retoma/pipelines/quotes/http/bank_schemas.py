@@ -13,7 +13,7 @@ from retoma.web.api.schemas.responses import Schema, Time
 
 Mode = Literal["MARKET", "IPCA", "MANUAL", "SKIP"]
 ByMachine = Literal["MARKET", "IPCA"]
-Price = Annotated[str, Field(pattern=r"^\d{1,9}(\.\d{1,2})?$")]
+Price = Annotated[str, Field(pattern=r"^[1-9]\d{0,6}(\.\d{1,2})?$")]
 Reason = Annotated[str, Field(min_length=3, max_length=2000)]
 
 # — questions —

@@ -101,7 +101,7 @@ async def update_bank(bank: Bank, visit: Here, request: Request) -> Response:
     mode = _mode(await fields_of(request, largest=LARGEST_FORM))
     try:
         await _begun(bank, visit, request, None, mode)
-    except ConfigurationError:
+    except Conflict:
         visit.unchanged = True
         return await _page(bank, request, wrong="nothing", status=_UNFIT)
     return led(request, "/banco?dito=begun")
@@ -114,7 +114,7 @@ async def update_vehicle(id: Number, bank: Bank, visit: Here, request: Request) 
     mode = _mode(await fields_of(request, largest=LARGEST_FORM))
     try:
         await _begun(bank, visit, request, [id], mode)
-    except ConfigurationError:
+    except Conflict:
         visit.unchanged = True
         return await _vehicle(bank, request, id, wrong="nothing", status=_UNFIT)
     return led(request, f"/banco/{id}?dito=begun")
@@ -127,7 +127,7 @@ async def _begun(bank: PriceBank, visit: Visit, request: Request, ids: list[int]
         batch, _ = await bank.update(ids, mode=mode, by=visit.caller, conn=conn)
         return batch
 
-    await submitted(request, "batch", [await done(visit, begin, new=True)])
+    await submitted(request, "batch", [await done(visit, begin, new=ids is None)])
 
 
 def _mode(said: dict[str, str]) -> UpdateMode:

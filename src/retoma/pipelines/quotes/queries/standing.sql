@@ -1,4 +1,4 @@
--- How a quote stands, for the audit: as far as anybody may know who may look, and none of its words.
+-- How quotes and the price bank stand, for the audit: as far as anybody may know who may look, and none of its words.
 
 -- name: quote
 select jsonb_build_object('status', quote.status, 'stage', quote.processing_checkpoint,
@@ -13,3 +13,16 @@ select jsonb_build_object('status', quote.status, 'stage', quote.processing_chec
                        from quotes.closed_reports as report
                       where report.quote_id = quote.id) as closed
  where quote.id = %(id)s::bigint;
+
+-- name: vehicle
+select jsonb_build_object('code', vehicle.codigo_fipe, 'year', vehicle.ano, 'price', vehicle.price,
+                          'mode', vehicle.update_mode, 'updated_at', vehicle.updated_at)::text as fields
+  from quotes.price_bank as vehicle
+ where vehicle.id = %(id)s::bigint;
+
+-- name: bank_update
+select jsonb_build_object('vehicle', change.vehicle_id, 'mode', change.mode, 'state', change.state,
+                          'before', change.price_before, 'after', change.price_after,
+                          'decided_by', change.decided_by)::text as fields
+  from quotes.bank_updates as change
+ where change.id = %(id)s::bigint;

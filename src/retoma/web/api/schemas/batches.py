@@ -175,6 +175,7 @@ class Progress(Schema):
     event_seq: int
     now: Time
     finish: LastStep | None
+    discarded: int | None
 
     @classmethod
     def seen(cls, progress: batch.Progress) -> Self:
