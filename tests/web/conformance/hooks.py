@@ -92,8 +92,9 @@ def make_true(body: dict[str, Any]) -> None:
     if body.get("run_at") is not None:
         body["run_at"] = f"2028{body['run_at'][4:]}"  # no schema says how early a time may be; that year has every day
         body.pop("delay_seconds", None)  # both say when it may begin
-    if "seconds" in body or "reason" in body:
-        body.pop("until", None)  # the same of a pause, whose end is not over
+    if body.get("until") is not None:
+        body["until"] = f"2028{body['until'][4:]}"  # the same of the end of a pause
+        body.pop("seconds", None)
     if not body.get("jobs") and "name" in body and "pipeline" in body:
         body.pop("pilot", None)  # a batch without jobs gets it with the seal
     for number, job in enumerate(body.get("jobs") or ()):
