@@ -296,5 +296,5 @@ async def test_an_idle_worker_has_two_connections_and_asks_little(
     figure("connections", sorted(counts))
     figure("transactions a second and worker", round(done / seconds / 2, 2))
     assert sorted(counts)[len(counts) // 2] <= 4
-    assert done <= 2 * 4.0 * (seconds + 2)
+    assert done <= 2 * 4.0 * (seconds + 4)  # what is flushed late was done before
     await app.open()

@@ -16,7 +16,7 @@ from typing import Any
 import psutil
 import psycopg
 
-from retoma.postgres.embedded.binaries import Account, Binaries, account_for, choose, execute, reachable
+from retoma.postgres.embedded.binaries import Binaries, SystemAccount, account_for, choose, execute, reachable
 from retoma.postgres.embedded.initdb import free_port
 
 _USER = "retoma"
@@ -39,7 +39,7 @@ def _until(look: Callable[[], bool], what: str) -> None:
 class Server:
     """One PostgreSQL in a folder of its own."""
 
-    def __init__(self, programs: Binaries, account: Account | None, folder: Path) -> None:
+    def __init__(self, programs: Binaries, account: SystemAccount | None, folder: Path) -> None:
         self.programs = programs
         self.account = account
         self.folder = folder
