@@ -29,6 +29,7 @@ from retoma.errors import (
     Unstorable,
 )
 from retoma.isolate import Isolated, Policy, configure, isolated, shutdown
+from retoma.isolate.launch import Folder
 from retoma.isolate.policy import environment_of
 
 HERE = Path(__file__).parent
@@ -505,6 +506,28 @@ def test_a_file_among_the_arguments_can_be_read_and_not_changed(tmp_path: Path) 
     assert set(endings) <= {"PermissionError", "OSError"}, "refused, or another disk to it"
     assert functions.read_and_change(file=file)[:2] == ["letter.txt", "Dear all"]
     assert (file.read_text(), file.stat().st_nlink, file.stat().st_mode & 0o777) == ("Dear all", 1, 0o644)
+
+
+@linux
+def test_a_file_that_is_gone_leaves_the_child_fit_for_the_next_one(tmp_path: Path) -> None:
+    """It was there when the call was made, and was removed before a child was free; or the disk was full."""
+    there = tmp_path / "there.txt"
+    there.write_text("seen")
+    folder = Folder(None)
+    try:
+        with pytest.raises(FileNotFoundError):
+            folder.give([there, tmp_path / "gone.txt"])
+        assert list((folder.path / "given").iterdir()) == []
+
+        (name,) = folder.give([there])
+        seen = (folder.path / "given" / name).read_text()
+        folder.take_back()
+        (again,) = folder.give([there])
+    finally:
+        folder.close()
+
+    assert seen == "seen"
+    assert again != name, "what could not be removed is in nobody's way"
 
 
 @linux

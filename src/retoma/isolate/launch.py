@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import asdict
 from functools import cache
+from itertools import count
 from pathlib import Path
 
 from retoma.isolate import kernel, places
@@ -185,18 +186,26 @@ class Folder:
             stack.callback(os.close, self._given)
             self._stack = stack.pop_all()
         self._names: list[str] = []
+        # Every file gets a place of its own: one that could not be removed is in nobody's way.
+        self._places = count()
 
     def give(self, files: Sequence[Path]) -> list[str]:
-        for number, file in enumerate(files):
-            place = str(number)
-            os.mkdir(place, 0o750, dir_fd=self._given)
-            self._names.append(place)
-            folder = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=self._given)
-            try:
-                self._put(file, folder)
-            finally:
-                os.close(folder)
-        return [f"{number}/{file.name}" for number, file in enumerate(files)]
+        try:
+            return [self._give(file) for file in files]
+        except BaseException:
+            self.take_back()
+            raise
+
+    def _give(self, file: Path) -> str:
+        place = str(next(self._places))
+        os.mkdir(place, 0o750, dir_fd=self._given)
+        self._names.append(place)
+        folder = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=self._given)
+        try:
+            self._put(file, folder)
+        finally:
+            os.close(folder)
+        return f"{place}/{file.name}"
 
     def _put(self, file: Path, folder: int) -> None:
         if self.user is None:
