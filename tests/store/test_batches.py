@@ -21,7 +21,7 @@ from retoma.commands.batches import BatchOptions
 from retoma.errors import BatchConflict, ConfigurationError, NotFound
 from retoma.model.batch import BatchState, Resumed
 from retoma.model.job import Claim
-from retoma.store import batches, jobs, operations, queues, workers
+from retoma.store import batch_figures, batches, jobs, operations, queues, workers
 from retoma.store.batches import Piece, Seen
 from retoma.store.jobs import MOST_CRASHES, Blame
 from retoma.store.turns import Turns
@@ -1541,6 +1541,22 @@ class TestProgress:
         now = db.progress(id)
         assert now.pace_minute == pytest.approx(4 * 0.36788 + 1, abs=0.5)
         assert now.pace_five == pytest.approx(4 * 0.81873 + 1, abs=0.2)
+
+    def test_a_batch_that_rested_for_days_again_and_again_is_shown_and_goes_on(self, db: BatchHand) -> None:
+        id, worker = db.batch(5), db.hello()
+        db.finish(worker, "failed")
+        for _ in range(4):
+            db.age(3 * 86_400)
+            db.retry_failed(id)
+            assert db.progress(id).pace_minute == pytest.approx(0)
+            assert db.ask(batch_figures.standings([id]))[0].pace_five == pytest.approx(0)
+            db.finish(db.hello(), "failed")
+            db.sql("update retoma.batches set pace_minute = 1e-300, pace_five = 1e-300")  # as it may stand in a row
+
+        db.age(86_400)
+        db.finish(db.hello(), "completed")
+
+        assert db.progress(id).pace_minute == pytest.approx(1, abs=0.1)
 
     def test_the_key_of_the_last_that_ended(self, db: BatchHand) -> None:
         worker, id = db.hello(), db.batch(3)

@@ -12,9 +12,8 @@ select batch.id, batch.name, batch.state, batch.reason,
                 - held.cancelled, 0)::integer as completed,
        held.skipped, batch.failures as failed, held.review, held.cancelled,
        batch.resumes, batch.max_resumes, batch.last_progress_at, batch.last_key,
-       batch.pace_minute * exp(-least(extract(epoch from now() - batch.paced_at) / 60, 700)::float8) as pace_minute,
-       batch.pace_five * exp(-least(extract(epoch from now() - batch.paced_at) / 300, 700)::float8) as pace_five,
-       batch.busy_seconds, batch.spent, batch.budget, batch.stall_seconds, batch.created_at, batch.started_at,
+-- include: paces
+       , batch.busy_seconds, batch.spent, batch.budget, batch.stall_seconds, batch.created_at, batch.started_at,
        batch.stalled_at, batch.finished_at, batch.epoch, batch.event_seq, now() as now, batch.unpriced,
 -- include: last_step_told
   from retoma.batches as batch

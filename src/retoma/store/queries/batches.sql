@@ -1153,9 +1153,8 @@ select batch.id, batch.name, batch.pipeline, batch.queue, batch.route, batch.lab
 select batch.id, batch.name, batch.state, batch.reason, coalesce(batch.total, counts.all_jobs) as total,
        counts.queued, counts.running, counts.completed, counts.skipped, counts.failed, counts.review,
        counts.cancelled, batch.resumes, batch.max_resumes, batch.last_progress_at, batch.last_key,
-       batch.pace_minute * exp(-least(extract(epoch from now() - batch.paced_at) / 60, 700)::float8) as pace_minute,
-       batch.pace_five * exp(-least(extract(epoch from now() - batch.paced_at) / 300, 700)::float8) as pace_five,
-       batch.busy_seconds, batch.spent, batch.budget, batch.stall_seconds, batch.created_at, batch.started_at,
+-- include: paces
+       , batch.busy_seconds, batch.spent, batch.budget, batch.stall_seconds, batch.created_at, batch.started_at,
        batch.stalled_at, batch.finished_at, batch.epoch, batch.event_seq, now() as now, batch.unpriced,
 -- include: last_step_told
        , (select count(*)

@@ -170,6 +170,16 @@ swept as (
                                      where checkpoint.job_id = job.id and checkpoint.fence = job.fence)
                        then 0 else job.crashes end as crashes
 
+-- name: paces
+-- How many jobs of "batch" ended lately: counts that decay over one minute and over five. A count that has decayed to
+-- nothing is 0, because PostgreSQL refuses a product that is too small for its type.
+           case when batch.pace_minute > 1e-100
+                then batch.pace_minute * exp(-least(extract(epoch from now() - batch.paced_at) / 60, 400)::float8)
+                when batch.paced_at is not null then 0 end as pace_minute,
+           case when batch.pace_five > 1e-100
+                then batch.pace_five * exp(-least(extract(epoch from now() - batch.paced_at) / 300, 400)::float8)
+                when batch.paced_at is not null then 0 end as pace_five
+
 -- name: held_hints
                 select (lock.classid::bigint << 32) | lock.objid::bigint
                   from pg_locks as lock
@@ -540,11 +550,8 @@ counted as materialized (
                 then batch.total - (batch.unfinished - other.ended + other.revived)
                 else batch.forgiven_of end as forgiven_of,
            batch.busy_seconds + news.seconds - coalesce(last.seconds, 0) as busy_seconds,
-           -- How many jobs ended lately: counts that decay over one minute and over five.
-           exp(-least(extract(epoch from now() - batch.paced_at) / 60, 700)::float8) as fade_minute,
-           exp(-least(extract(epoch from now() - batch.paced_at) / 300, 700)::float8) as fade_five,
-           batch.pace_minute, batch.pace_five,
-           news.jobs, news.ended, news.revived, other.ended as others_ended,
+-- include: paces
+           , news.jobs, news.ended, news.revived, other.ended as others_ended,
            case when other.ended > 0 then nullif(news.last_key, last.key) end as last_key,
            batch.finish_lane_id, batch.finishing as was_finishing, batch.finish_slack,
            -- Once other jobs come back, the last step waits for them and begins anew.
@@ -632,8 +639,8 @@ told as (
                                    then greatest(decided.last_progress_at, now())
                                    else decided.last_progress_at end,
            last_key = coalesce(decided.last_key, batch.last_key),
-           pace_minute = coalesce(decided.pace_minute * decided.fade_minute, 0) + decided.others_ended,
-           pace_five = coalesce(decided.pace_five * decided.fade_five, 0) + decided.others_ended,
+           pace_minute = coalesce(decided.pace_minute, 0) + decided.others_ended,
+           pace_five = coalesce(decided.pace_five, 0) + decided.others_ended,
            paced_at = now(),
            finishing = decided.turn,
            -- A last step that has nothing to work on does not run: its job follows later.
