@@ -1,6 +1,6 @@
 # Every chore of the house. `make` alone shows the list.
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-hosts conformance check coverage matrix docs pictures sync schema format bench serve setup lock bundle images sbom notice advisories clean
+.PHONY: help demo test test-hosts conformance explore check coverage matrix docs pictures sync schema format bench serve setup lock bundle images sbom notice advisories clean
 
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -51,6 +51,10 @@ conformance: $(VENV)/.test ## The API against its description, further than make
 		CONFORMANCE_SEED=$$seed CONFORMANCE_EXAMPLES=$(examples) \
 			$(BIN)/python -m pytest --quiet tests/web/test_conformance.py $(args) || exit; \
 	done
+
+explore: $(VENV)/.test ## Random stories of jobs, batches and books, others in each run; make explore args="-n 2"
+	@EXPLORE=1 MODEL_EXAMPLES=2000 BATCH_MODEL_EXAMPLES=400 $(BIN)/python -m pytest --quiet --timeout 7200 \
+		tests/store/test_model.py tests/store/test_batch_model.py tests/pipelines/books/test_machine.py $(args)
 
 check: check-static ## Format, lint, types, import contracts and the tests of the house itself
 	@$(BIN)/python -m pytest --quiet tests/house

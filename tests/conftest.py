@@ -13,6 +13,7 @@ from itertools import count
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import hypothesis
 import psycopg
 import pytest
 
@@ -27,6 +28,11 @@ from retoma.postgres.roles import Roles
 _HOME = "RETOMA_TEST_HOME"
 _numbers = count(1)
 _ROOM = 6_000_000_000
+
+# The same stories in each run, so that a change is what makes a test fail; `make explore` tells others.
+hypothesis.settings.register_profile("repeatable", derandomize=True)
+if not os.environ.get("EXPLORE"):
+    hypothesis.settings.load_profile("repeatable")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -104,6 +104,7 @@ def test_a_batch_is_tested_with_twenty_and_released_with_one_click(desk: Desk, v
     expect(page.get_by_role("heading", name="Novo lote")).to_be_visible()
     in_both(page, "choose")
     page.get_by_role("link", name="read-letters").click()
+    expect(page.get_by_label("Cole aqui")).to_be_visible()
     in_both(page, "form")
     page.get_by_label("Cole aqui").fill(rows(200) + "\ninvoice,no number,many")
     page.get_by_label("Nome", exact=True).fill("Cartas de maio")

@@ -25,7 +25,11 @@ __all__ = ["environment"]
 pytestmark = pytest.mark.timeout(300)
 
 IPCA = "# index: IPCA\n# source: made up\n# dated: 2026-10-09\nmonth,percent\n2026-08,0.10\n2026-09,0.20\n"
-WAITING = "select count(*) from pg_locks where relation = %s::regclass and not granted"
+WAITING = """
+select count(*) from pg_locks
+ where relation = %s::regclass and not granted
+   and database = (select oid from pg_database where datname = current_database())
+"""
 
 
 @contextmanager

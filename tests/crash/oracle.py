@@ -99,6 +99,15 @@ class Oracle:
         row = self.connection.execute(sql, values).fetchone()
         return row[0] if row else None
 
+    def open_transactions(self) -> int:
+        """How many sessions of this database have begun a transaction and say nothing."""
+        return int(
+            self.one(
+                "select count(*) from pg_stat_activity"
+                " where state = 'idle in transaction' and datname = current_database()"
+            )
+        )
+
     # — the file —
 
     def marks(self, what: str | None = None, *, job: int | None = None) -> list[Mark]:

@@ -112,7 +112,7 @@ async def test_a_kill_in_every_chapter_and_between_answer_and_save_repeats_no_ch
         where, _, number = place.partition("/")
         assert done == int(number) - (where != "chapter"), "what was saved before the kill is there after it"
         await until(
-            lambda: oracle.one("select count(*) from pg_stat_activity where state = 'idle in transaction'") == 0,
+            lambda: not oracle.open_transactions(),
             what="the server has noticed that the worker is gone",
         )
 
@@ -167,7 +167,7 @@ async def test_an_import_that_is_killed_leaves_nothing_by_halves_and_the_next_on
         member.send(signal.SIGKILL)
         await member.exit_code()
         await until(
-            lambda: oracle.one("select count(*) from pg_stat_activity where state = 'idle in transaction'") == 0,
+            lambda: not oracle.open_transactions(),
             what="the server has noticed that it is gone",
         )
         assert oracle.one("select count(*) from books.sessions") == 0

@@ -164,7 +164,7 @@ async def test_a_sender_who_is_killed_leaves_a_whole_document_or_none_and_no_fil
         lambda: oracle.rows("select id from retoma.documents where filename = 'committed.txt'"), what="it is there"
     )
     await until(
-        lambda: oracle.one("select count(*) from pg_stat_activity where state = 'idle in transaction'") == 0,
+        lambda: not oracle.open_transactions(),
         what="the server has noticed that the sender is gone",
     )
 

@@ -35,7 +35,11 @@ begin
 end $$;
 create trigger halting before insert on retoma.checkpoints for each row execute function halt();
 """
-WAITING = "select pid from pg_locks where locktype = 'advisory' and objid = 4711 and not granted"
+WAITING = """
+select pid from pg_locks
+ where locktype = 'advisory' and objid = 4711 and not granted
+   and database = (select oid from pg_database where datname = current_database())
+"""
 COST = Decimal("0.01")
 
 # The step that is not saved, and the stage that the row has reached by then.

@@ -20,6 +20,7 @@ from otlp import Receiver, attributes_of
 
 from retoma import Retoma
 from retoma.testing.billing import Biller
+from retoma.testing.wire import Fault
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(600)]
 
@@ -49,6 +50,11 @@ async def test_a_killed_and_resumed_document_is_one_story_with_its_tokens_and_it
         first = _worker(fleet, "ana", otel)
         job = _send(fleet, otel)
         await until(lambda: len(receiver.named("chat clerk")) >= 2, what="two answers are exported")
+        biller.tell(Fault(kind="hang", times=1))
+        await until(
+            lambda: len(biller.heard()) == len(biller.bill.calls) + 1 == len(receiver.named("step ask/*")) + 1,
+            what="what was answered is exported, and the next question hangs",
+        )
 
         first.send(signal.SIGKILL, executors=True)
         second = _worker(fleet, "bruno", otel)

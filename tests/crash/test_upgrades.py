@@ -158,7 +158,10 @@ async def test_nobody_waits_behind_an_upgrade_that_waits_for_somebody_else(
 ) -> None:
     member = fleet.start("ana", at_once=5)
     executors = await member.ready()
-    waiting = "select pid from pg_stat_activity where application_name = 'retoma db' and wait_event_type = 'Lock'"
+    waiting = (
+        "select pid from pg_stat_activity where application_name = 'retoma db' and wait_event_type = 'Lock'"
+        " and datname = current_database()"
+    )
     with psycopg.connect(fleet.url, application_name="a dump that takes hours") as holder:
         holder.execute("lock table retoma.jobs in access share mode")
         upgrade = fleet.call("upgrade", "newer_program.py", later, "db", "upgrade")

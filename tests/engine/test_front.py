@@ -308,6 +308,7 @@ async def test_an_app_opens_as_many_connections_as_its_pool_may_have_and_no_more
     def waiting() -> int:
         ((found,),) = psql.execute(
             "select count(*) from pg_locks where locktype = 'advisory' and objid = 72 and not granted"
+            " and database = (select oid from pg_database where datname = current_database())"
         ).fetchall()
         return int(found)
 

@@ -360,7 +360,6 @@ def test_any_story_has_the_answers_and_the_end_of_its_reference(db: Hand) -> Non
             max_examples=EXAMPLES,
             stateful_step_count=STEPS,
             deadline=None,
-            derandomize=False,
             print_blob=True,
             suppress_health_check=list(HealthCheck),
         ),

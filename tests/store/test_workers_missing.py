@@ -83,7 +83,10 @@ class TestMissing:
         """A backend takes a moment to end after its client has gone."""
         held: Any = True
         while held:
-            held = db.value("select exists (select from pg_locks where locktype = 'advisory' and objsubid = 1)")
+            held = db.value(
+                "select exists (select from pg_locks where locktype = 'advisory' and objsubid = 1"
+                " and database = (select oid from pg_database where datname = current_database()))"
+            )
 
 
 class TestGiveUp:
