@@ -52,7 +52,7 @@ async def test_a_killed_and_resumed_document_is_one_story_with_its_tokens_and_it
         await until(lambda: len(receiver.named("chat clerk")) >= 2, what="two answers are exported")
         biller.tell(Fault(kind="hang", times=1))
         await until(
-            lambda: len(biller.heard()) == len(biller.bill.calls) + 1 == len(receiver.named("step ask/*")) + 1,
+            lambda: biller.heard() and len(biller.bill.calls) == len(receiver.named("step ask/*")),
             what="what was answered is exported, and the next question hangs",
         )
 

@@ -456,12 +456,8 @@ def test_a_query_that_outlives_its_killed_server_does_not_hold_up_the_next(house
     first = house.join(home)
     keep_a_word(first.url)
     endless = house.run(sys.executable, "-c", ENDLESS, first.url)
-    until(
-        lambda: ask(
-            first.url,
-            "select pid from pg_stat_activity where query ~ '^do' and state = 'active' and datname = current_database()",
-        )
-    )
+    busy = "select pid from pg_stat_activity where state = 'active' and query ~ '^do' and datname = current_database()"
+    until(lambda: ask(first.url, busy))
 
     os.kill(postmaster_of(home), signal.SIGKILL)
     endless.kill()
