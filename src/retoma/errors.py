@@ -34,7 +34,7 @@ RetomaError
 ├── AccessDenied            the key is missing, or may not do it: retoma.client.errors
 ├── ServerUnreachable       no server answers at the address: retoma.client.errors
 ├── ServerFailed            the server cannot do it now: retoma.client.errors
-├── OidcRefused             an OpenID provider, or what it said, is refused: retoma.access.oidc
+├── OidcRefused             an OpenID provider, or what it said, is refused: retoma.app.access.oidc
 ├── FileRefused             a file that a product does not take: retoma.pipelines.files.content
 ├── StoreFull               no room for a file: retoma.pipelines.files.ingest
 ├── StoreDown               no answer from the blob store: retoma.pipelines.files.ingest

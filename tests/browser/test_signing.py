@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from retoma.access import local_token
+from retoma.app.access import local_token
 from retoma.pipelines import DOCUMENTS
 
 from ..web.conftest import House, Open  # noqa: TID252 - the house is that of the API's own tests

@@ -21,7 +21,7 @@ import pytest
 import retoma.cli
 import retoma.sync
 from retoma import Retoma, Settings
-from retoma.access.keys import Access
+from retoma.app.access.keys import Access
 from retoma.pipelines import QUOTES
 from retoma.pipelines.quotes.library import Quotes
 from retoma.postgres.database import Database

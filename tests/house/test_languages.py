@@ -50,8 +50,9 @@ ERRORS = {
 COMMAND = re.compile(r"retoma [a-z]+( --?[\w-]+| [a-z:.]+)*$|alter |create extension|vacuum \w+;?$")
 """What is typed, and not read."""
 DOORS = (
-    "cli/*.py", "app/loader.py", "app/extension.py", "app/calls.py", "access/*.py", "commands/*.py", "postgres/**/*.py",
-    "system/settings.py", "web/server/*.py", "worker/loader.py", "worker/supervisor.py", "providers/factory.py",
+    "cli/*.py", "app/loader.py", "app/extension.py", "app/calls.py", "app/access/*.py", "commands/*.py",
+    "postgres/**/*.py", "system/settings.py", "web/server/*.py", "worker/loader.py", "worker/supervisor.py",
+    "providers/factory.py",
     "pipelines/*/cli.py", "pipelines/*/library.py", "pipelines/*/catalogue.py", "pipelines/classification/labels.py",
     "pipelines/classification/intake.py", "pipelines/books/folder.py", "pipelines/books/transfer.py",
     "pipelines/quotes/reports.py", "pipelines/files/ingest.py",

@@ -7,7 +7,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from retoma.access.keys import SCOPES
+from retoma.app.access.keys import SCOPES
 from retoma.errors import ConfigurationError, NotFound
 
 from .conftest import House, Open, code

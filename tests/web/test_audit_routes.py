@@ -19,7 +19,7 @@ import pytest
 from fastapi.routing import iter_route_contexts
 
 from retoma import Retoma, Settings
-from retoma.access.sessions import Opened
+from retoma.app.access.sessions import Opened
 from retoma.model.alert import Finding
 from retoma.pipelines import ALL, QUOTES
 from retoma.pipelines.books import chapters, sessions

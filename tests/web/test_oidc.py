@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from retoma.access import oidc
+from retoma.app.access import oidc
 
 from .conftest import House, Open
 

@@ -12,7 +12,7 @@ import psycopg
 import pytest
 from argon2 import PasswordHasher
 
-from retoma.access.people import FREE_BY_NAME, People, User
+from retoma.app.access.people import FREE_BY_NAME, People, User
 
 from .conftest import House, Open, code
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import psycopg
 import pytest
 
-from retoma.access.keys import Access
+from retoma.app.access.keys import Access
 from retoma.web.api import probes
 
 from .conftest import House, Open, blocked, code

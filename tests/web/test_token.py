@@ -13,7 +13,7 @@ import httpx2
 import pytest
 
 from retoma import Retoma
-from retoma.access import local_token
+from retoma.app.access import local_token
 from retoma.errors import ConfigurationError
 from retoma.web.server.server import guard, listen
 

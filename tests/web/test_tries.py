@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from retoma.access.audit import Entry
+from retoma.app.access.audit import Entry
 from retoma.telemetry import Event, listen
 from retoma.telemetry.events import TriesRefused
 from retoma.web.http import auth_attempts

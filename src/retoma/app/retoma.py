@@ -10,9 +10,9 @@ from typing import Any, Self, TypeVar, Unpack
 
 import psycopg
 
-from retoma.access.audit import Audit
-from retoma.access.keys import Access
-from retoma.access.sessions import Sessions
+from retoma.app.access.audit import Audit
+from retoma.app.access.keys import Access
+from retoma.app.access.sessions import Sessions
 from retoma.app.batches import Batches
 from retoma.app.calls import Calls
 from retoma.app.extension import Extension, branches_of, reviews_of, standing_of, unique

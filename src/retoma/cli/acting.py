@@ -17,7 +17,7 @@ from retoma.cli.output import talk
 from retoma.cli.remote import Remote
 
 if TYPE_CHECKING:
-    from retoma.access.audit import Entry
+    from retoma.app.access.audit import Entry
     from retoma.app.retoma import Retoma
     from retoma.system.settings import Settings
 
@@ -37,7 +37,7 @@ def person() -> str:
 
 def entry_of(kind: str, id: object = None, *, noted: Mapping[str, Any] | None = None) -> Entry:
     """What the audit says of the command that runs now, when it has done its work."""
-    from retoma.access.audit import Entry, as_noted
+    from retoma.app.access.audit import Entry, as_noted
 
     context = click.get_current_context()
     verb = (context.command.name or "").replace("_", "-").partition("-")[0]
@@ -65,7 +65,7 @@ async def change(
     """What *act* gives, done in one transaction with its row; *made* tells the id of what came into being by it."""
     if isinstance(app, Remote):
         return await act(None)
-    from retoma.access.audit import tell
+    from retoma.app.access.audit import tell
 
     entry = entry_of(kind, id, noted=noted)
     async with app.transaction() as conn:
@@ -81,7 +81,7 @@ async def beside(app: Retoma, kind: str, id: object, act: Awaitable[T], *, noted
     """What *act* gives, which is not one transaction: that it begins is written down before, how it ended after."""
     if isinstance(app, Remote):
         return await act
-    from retoma.access.audit import tell
+    from retoma.app.access.audit import tell
 
     entry = entry_of(kind, id, noted=noted)
     before = await app.audit.standing(kind, entry.object_id)
@@ -106,7 +106,7 @@ async def look(app: Retoma, kind: str, id: object = None) -> None:
         return
     from psycopg import errors
 
-    from retoma.access.audit import tell
+    from retoma.app.access.audit import tell
 
     entry = replace(entry_of(kind, id), outcome="looked")
     try:

@@ -11,7 +11,7 @@ from retoma.cli import context, output, params
 if TYPE_CHECKING:
     from datetime import timedelta
 
-    from retoma.access.audit import Audited
+    from retoma.app.access.audit import Audited
     from retoma.app.retoma import Retoma
 
 

@@ -12,7 +12,7 @@ from retoma.cli.language import Phrase
 if TYPE_CHECKING:
     from datetime import timedelta
 
-    from retoma.access.keys import Key
+    from retoma.app.access.keys import Key
 
 _KEY: output.Columns[Key] = {
     "id": lambda key: key.id,

@@ -10,7 +10,7 @@ from retoma.cli import acting, context, output
 from retoma.cli.language import Phrase
 
 if TYPE_CHECKING:
-    from retoma.access.sessions import Session
+    from retoma.app.access.sessions import Session
 
 _SESSION: output.Columns[Session] = {
     "id": lambda session: session.id,
@@ -57,6 +57,6 @@ def token() -> None:
     It is in the file 'token' of RETOMA_HOME, which only its owner can read; whoever removes it there changes it. Where
     there are keys it opens nothing.
     """
-    from retoma.access import local_token
+    from retoma.app.access import local_token
 
     output.say(local_token.token_of(context.settings().home))

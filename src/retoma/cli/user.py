@@ -13,7 +13,7 @@ from retoma.cli.language import Phrase, words
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from retoma.access.people import People, User
+    from retoma.app.access.people import People, User
     from retoma.app.retoma import Retoma
 
 _USER: output.Columns[User] = {

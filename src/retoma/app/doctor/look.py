@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Sequence
 
-from retoma.access.keys import Key
+from retoma.app.access.keys import Key
 from retoma.app.doctor.findings import Finding, amber, green, red
 from retoma.app.doctor.health import judge
 from retoma.app.doctor.limits import limits, too_few_files

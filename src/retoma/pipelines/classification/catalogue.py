@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
-from retoma.access.audit import Entry
+from retoma.app.access.audit import Entry
 from retoma.app.retoma import Retoma
 from retoma.errors import ConfigurationError, Conflict, NotFound
 from retoma.pipelines.classification import documents, execution, labels, projects, prompts

@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from retoma.access.audit import Entry, as_noted, tell
+from retoma.app.access.audit import Entry, as_noted, tell
 from retoma.app.fetch import fetch
 from retoma.app.retoma import Retoma
 from retoma.errors import ConfigurationError, NotFound

@@ -16,7 +16,7 @@ from retoma.model.ids import BatchId, JobId
 from retoma.model.job import JobState
 
 if TYPE_CHECKING:
-    from retoma.access.audit import Entry
+    from retoma.app.access.audit import Entry
 
 
 @dataclass(frozen=True, slots=True)

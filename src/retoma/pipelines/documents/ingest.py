@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from uuid import UUID
 
-from retoma.access.audit import Entry, as_noted
+from retoma.app.access.audit import Entry, as_noted
 from retoma.app.fetch import fetch
 from retoma.app.retoma import Retoma
 from retoma.pipelines.documents import documents

@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import TypeVar
 from uuid import UUID
 
-from retoma.access.audit import Entry
+from retoma.app.access.audit import Entry
 from retoma.app.fetch import fetch
 from retoma.app.retoma import Retoma
 from retoma.errors import ConfigurationError, Conflict, NotFound

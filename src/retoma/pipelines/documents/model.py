@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 if TYPE_CHECKING:
-    from retoma.access.audit import Entry
+    from retoma.app.access.audit import Entry
 from retoma.model.ids import JobId
 from retoma.pipelines.files.ingest import File
 

@@ -12,8 +12,8 @@ from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, Path, Response
 
-from retoma.access.keys import ADMIN, Key
-from retoma.access.people import User
+from retoma.app.access.keys import ADMIN, Key
+from retoma.app.access.people import User
 from retoma.errors import Conflict
 from retoma.web.api.schemas import requests
 from retoma.web.api.schemas.access import (

@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 
-from retoma.access.audit import Audited
-from retoma.access.keys import ADMIN
+from retoma.app.access.audit import Audited
+from retoma.app.access.keys import ADMIN
 from retoma.web.api.schemas import requests
 from retoma.web.api.schemas.responses import Schema
 from retoma.web.http.auth import Here, needs

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request, Response
 
-from retoma.access.keys import ADMIN
+from retoma.app.access.keys import ADMIN
 from retoma.web.api.schemas import operations as shapes
 from retoma.web.api.schemas import requests
 from retoma.web.http.auth import Here, needs

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request, Response
 
-from retoma.access.keys import ADMIN
+from retoma.app.access.keys import ADMIN
 from retoma.app.webhooks import Delivery, Endpoint
 from retoma.web.api.access import in_one
 from retoma.web.api.schemas import requests

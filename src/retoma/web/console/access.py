@@ -10,8 +10,8 @@ from typing import Annotated, Any, Literal, TypeVar
 from fastapi import APIRouter, Path, Query, Request, Response
 from starlette.responses import RedirectResponse
 
-from retoma.access.keys import ADMIN, SCOPES
-from retoma.access.people import ROLES, SHORTEST_PASSWORD
+from retoma.app.access.keys import ADMIN, SCOPES
+from retoma.app.access.people import ROLES, SHORTEST_PASSWORD
 from retoma.errors import RetomaError
 from retoma.web.api.access import in_one, refuse_oneself
 from retoma.web.console.render import console_page

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
 
-from retoma.access.audit import OUTCOMES, Audited
-from retoma.access.keys import ADMIN
+from retoma.app.access.audit import OUTCOMES, Audited
+from retoma.app.access.keys import ADMIN
 from retoma.web.console.costs import as_csv
 from retoma.web.console.figures import machine_page
 from retoma.web.http.auth import Here, Visit, needs

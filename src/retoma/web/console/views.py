@@ -6,7 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Request, Response
 
-from retoma.access.keys import ADMIN
+from retoma.app.access.keys import ADMIN
 from retoma.web.api.schemas import requests
 from retoma.web.console.change import led
 from retoma.web.console.speaking import changed

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Path, Query, Request, Response
 from starlette.responses import RedirectResponse
 
-from retoma.access.keys import ADMIN
+from retoma.app.access.keys import ADMIN
 from retoma.commands.webhooks import KINDS, USUAL
 from retoma.errors import RetomaError
 from retoma.web.api.access import in_one

@@ -16,7 +16,7 @@ import orjson
 from starlette.requests import Request
 from starlette.responses import Response
 
-from retoma.access.audit import Entry, as_noted, tell
+from retoma.app.access.audit import Entry, as_noted, tell
 from retoma.app.retoma import Retoma
 from retoma.web.http.auth import SiteContext, Visit
 from retoma.web.http.body import Sent

@@ -14,10 +14,10 @@ from urllib.parse import urlsplit
 from fastapi import Depends
 from starlette.requests import Request
 
-from retoma.access.audit import Entry, as_noted
-from retoma.access.keys import ADMIN, SCOPES, Key, same_secret
-from retoma.access.people import FREE_BY_NAME, ROLES, SignInRefused, User
-from retoma.access.sessions import Recognised
+from retoma.app.access.audit import Entry, as_noted
+from retoma.app.access.keys import ADMIN, SCOPES, Key, same_secret
+from retoma.app.access.people import FREE_BY_NAME, ROLES, SignInRefused, User
+from retoma.app.access.sessions import Recognised
 from retoma.app.retoma import Retoma
 from retoma.errors import ConfigurationError, NotFound
 from retoma.model.batch import Batch

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from ipaddress import IPv6Address, ip_address
 from typing import TypeVar
 
-from retoma.access.audit import Entry, tell
+from retoma.app.access.audit import Entry, tell
 from retoma.app.retoma import Retoma
 from retoma.postgres.faults import UNAVAILABLE
 from retoma.system.concurrency import cancel_and_wait

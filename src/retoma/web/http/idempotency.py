@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 
 from starlette.responses import Response
 
-from retoma.access.keys import Reply, Request
+from retoma.app.access.keys import Reply, Request
 from retoma.web.api.schemas.responses import Fault
 from retoma.web.http.auth import Visit
 from retoma.web.http.body import Sent

@@ -11,7 +11,7 @@ from fastapi import Request, Response, Security
 from fastapi.routing import APIRoute
 from fastapi.security import HTTPBearer
 
-from retoma.access.audit import Entry, tell
+from retoma.app.access.audit import Entry, tell
 from retoma.postgres.borrowing import BORROWER
 from retoma.web.api.schemas.responses import Fault, Problem
 from retoma.web.http import audit, errors

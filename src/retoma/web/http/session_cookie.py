@@ -9,7 +9,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from retoma.access import local_token
+from retoma.app.access import local_token
 from retoma.app.retoma import Retoma
 
 _PLAIN = "retoma_session"

@@ -9,8 +9,8 @@ from typing import Any, Literal
 from fastapi import APIRouter, Request, Response
 from starlette.responses import RedirectResponse
 
-from retoma.access import audit, local_token
-from retoma.access.sessions import Opened
+from retoma.app.access import audit, local_token
+from retoma.app.access.sessions import Opened
 from retoma.app.extension import Link
 from retoma.errors import NotFound
 from retoma.postgres.faults import UNAVAILABLE

@@ -7,8 +7,8 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 from starlette.responses import RedirectResponse
 
-from retoma.access.oidc import LASTS, Oidc, OidcRefused
-from retoma.access.sessions import Opened
+from retoma.app.access.oidc import LASTS, Oidc, OidcRefused
+from retoma.app.access.sessions import Opened
 from retoma.app.retoma import Retoma
 from retoma.errors import ConfigurationError
 from retoma.web.http.auth import SiteContext, needs, refuse_strange_hosts, visit_of_user, write_refused_sign_in

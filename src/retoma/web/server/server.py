@@ -16,7 +16,7 @@ from typing import Any, cast
 import uvicorn
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
-from retoma.access import local_token
+from retoma.app.access import local_token
 from retoma.app.retoma import Retoma
 from retoma.errors import ConfigurationError
 from retoma.system.concurrency import cancel_and_wait

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
-from retoma.access.people import ROLES
+from retoma.app.access.people import ROLES
 from retoma.commands.jobs import only
 from retoma.errors import ConfigurationError, RetomaError
 from retoma.postgres.connections import CommandRunner

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 from typing import Literal
 
-from retoma.access.people import People
+from retoma.app.access.people import People
 from retoma.commands.jobs import only
 from retoma.errors import ConfigurationError, DatabaseUnreachable, NotFound
 from retoma.postgres import migrate
