@@ -182,7 +182,7 @@ class Grounds:
         files = documents(self.folder / "docs", count)
         if marked:
             files[0].write_text(f"{marked}\n{files[0].read_text(encoding='utf-8')}", encoding="utf-8")
-        with httpx2.Client(base_url=f"{self.url}/classificador/api", timeout=60) as client:
+        with httpx2.Client(base_url=f"{self.url}/classificador/api", timeout=240) as client:
             asked = {"nome": "Petições de março", "modelo": "gpt-4o-mini", "max_retries_documento": 50, **settings}
             project = client.post("/projetos", json=asked).json()["id"]
             sent = [("arquivos", (path.name, path.read_bytes())) for path in files]
@@ -195,7 +195,7 @@ class Grounds:
         return f"{self.url}/classificador/execucoes/{id}"
 
     def detail(self, id: int) -> dict[str, Any]:
-        return dict(httpx2.get(f"{self.url}/classificador/api/execucoes/{id}/status-detalhado", timeout=60).json())
+        return dict(httpx2.get(f"{self.url}/classificador/api/execucoes/{id}/status-detalhado", timeout=240).json())
 
     def rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
         with psycopg.connect(self._database_url, autocommit=True) as connection:

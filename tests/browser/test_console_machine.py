@@ -26,7 +26,7 @@ PHONE = {"width": 390, "height": 800}
 def machine(settings: Settings, psql: psycopg.Connection) -> Iterator[tuple[House, dict[str, int]]]:
     with (
         serving(Retoma(settings=settings, pipelines=PIPELINES), rounds=False) as url,
-        httpx2.Client(base_url=url, timeout=60) as client,
+        httpx2.Client(base_url=url, timeout=240) as client,
     ):
         house = House(url, client, settings)
         yield house, apart(lambda: furnish(house, psql))

@@ -60,7 +60,7 @@ class Desk:
         self._process = subprocess.Popen(
             command, env=self._environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
-        give_up = time.monotonic() + 90
+        give_up = time.monotonic() + 240
         while time.monotonic() < give_up:
             with suppress(httpx2.TransportError):
                 if httpx2.get(f"{self.url}/readyz", timeout=5).status_code == 200:
@@ -77,7 +77,7 @@ class Desk:
     def stop(self) -> None:
         if self._process is not None and self._process.poll() is None:
             self._process.terminate()
-            self._process.wait(30)
+            self._process.wait(240)
 
     def letters(self, number: int) -> int:
         """A batch of letters, each of which waits for a person."""

@@ -187,7 +187,7 @@ def test_upgrades_at_the_same_time_tell_whom_they_wait_for_and_all_end_well(
     for said in told:
         assert said.startswith("Changing the tables waits: the right to change the tables is held by")
         assert f"pid {pid} (idle in transaction" in said
-    assert [each.wait(timeout=60) for each in waiting] == [0, 0]
+    assert [each.wait(timeout=240) for each in waiting] == [0, 0]
     assert migrate.status(empty_database_url, Settings.load()).ready
 
 

@@ -115,7 +115,7 @@ def staff(command: Command, parts: dict[str, str], tmp_path: Path) -> Iterator[S
     for process in command.started:
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)
-            process.wait(timeout=60)
+            process.wait(timeout=240)
     staff.admin.close()
 
 
@@ -303,7 +303,7 @@ def test_a_reader_reads_with_every_command_that_only_looks(staff: Staff, monkeyp
     worker = staff.start("worker", "worker", "--id", "ana")
     until(lambda: staff.value("select count(*) from retoma.jobs where state = 'completed' and queue = 'double'"))
     worker.terminate()
-    worker.wait(timeout=60)
+    worker.wait(timeout=240)
     monkeypatch.setenv("DATABASE_URL", staff.parts["reader"])
     monkeypatch.setenv("RETOMA_APP", PROGRAM)
     monkeypatch.setenv("RETOMA_HOME", staff.command.environment["RETOMA_HOME"])

@@ -95,7 +95,7 @@ def town(server: str, names: dict[str, str], tmp_path_factory: pytest.TempPathFa
         yield Town(folder, (folder / "said").read_text())
     finally:
         os.killpg(shell.pid, signal.SIGTERM)
-        shell.wait(timeout=60)
+        shell.wait(timeout=240)
         with psycopg.connect(server, autocommit=True) as connection:
             for name in names.values():
                 until(lambda name=name: _drop(connection, name))

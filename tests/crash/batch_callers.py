@@ -20,7 +20,7 @@ from retoma.sync import Retoma
 def resume(barrier: Barrier, url: str, batch: int) -> None:
     with Retoma(url, pipelines=PIPELINES) as app:
         app.batches.get(batch)  # connected, and warm
-        barrier.wait(30)
+        barrier.wait(240)
         did = app.batches.resume(batch)
     line = json.dumps({"changed": did.changed, "word": did.word, "jobs": did.jobs, "resumes": did.batch.resumes})
     os.write(1, f"{line}\n".encode())  # one write, so that lines never mix
@@ -29,7 +29,7 @@ def resume(barrier: Barrier, url: str, batch: int) -> None:
 def watch(barrier: Barrier, url: str, _batch: int) -> None:
     """What a watchdog of its own does, without a pause worth the name."""
     with Retoma(url, pipelines=PIPELINES) as app:
-        barrier.wait(30)
+        barrier.wait(240)
         while True:
             app.jobs.recover()
             app.batches.look_after()

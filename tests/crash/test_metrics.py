@@ -29,7 +29,7 @@ def free_port() -> int:
 
 
 def scrape(port: int) -> tuple[str, Samples]:
-    text = httpx2.get(f"http://127.0.0.1:{port}/metrics", timeout=60).text
+    text = httpx2.get(f"http://127.0.0.1:{port}/metrics", timeout=240).text
     order = {metric.name: metric.labels for metric in METRICS}
     return text, {
         (sample.name, *(sample.labels[name] for name in order.get(sample.name, sorted(sample.labels)))): sample.value

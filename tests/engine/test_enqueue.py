@@ -465,7 +465,7 @@ async def test_jobs_that_come_fast_share_hints_and_one_follows_the_last(app_with
             await app.enqueue(note, str(number))
         await ear.execute("select 1")
         during = [hint async for hint in ear.notifies(timeout=0)]
-        after = [hint.payload async for hint in ear.notifies(timeout=10, stop_after=1)]
+        after = [hint.payload async for hint in ear.notifies(timeout=120, stop_after=1)]
 
     assert 1 <= len(during) < 200
     assert after == ["note"]
@@ -482,7 +482,7 @@ async def test_an_app_that_was_closed_before_a_late_hint_sends_the_next(app_with
         await ear.execute("listen retoma")
         await app.enqueue(note, "c")
 
-        assert [hint.payload async for hint in ear.notifies(timeout=10, stop_after=1)] == ["note"]
+        assert [hint.payload async for hint in ear.notifies(timeout=120, stop_after=1)] == ["note"]
 
 
 # — the dead letters, and what can be done about them —

@@ -125,7 +125,7 @@ async def finished(app: Retoma, psql: psycopg.Connection, job: int) -> Job:
 
 
 async def until(look: Any) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(240):
         while not look():
             await asyncio.sleep(0.02)
 

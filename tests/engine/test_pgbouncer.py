@@ -129,7 +129,7 @@ async def test_a_worker_without_hints_finds_the_jobs_by_looking(pooled_url: str,
         worker = subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True)
         try:
             for receipt in receipts:
-                await app.jobs.wait(receipt.id, timeout=40)
+                await app.jobs.wait(receipt.id, timeout=240)
             outputs = [await app.jobs.output(behind, receipt.id) for receipt in receipts]
         finally:
             worker.terminate()

@@ -172,7 +172,7 @@ def test_a_hint_that_would_come_too_soon_after_the_last_comes_later(app: Retoma,
         for text in ("a", "b"):
             app.enqueue(note, text)
 
-        assert [hint.payload for hint in ear.notifies(timeout=10, stop_after=2)] == ["note", "note"]
+        assert [hint.payload for hint in ear.notifies(timeout=120, stop_after=2)] == ["note", "note"]
 
 
 def test_an_app_that_was_closed_before_a_late_hint_sends_the_next(settings: Settings, database_url: str) -> None:
@@ -185,7 +185,7 @@ def test_an_app_that_was_closed_before_a_late_hint_sends_the_next(settings: Sett
         ear.execute("listen retoma")
         app.enqueue(note, "c")
 
-        assert [hint.payload for hint in ear.notifies(timeout=10, stop_after=1)] == ["note"]
+        assert [hint.payload for hint in ear.notifies(timeout=120, stop_after=1)] == ["note"]
 
 
 def test_an_app_that_is_not_open_says_so(settings: Settings) -> None:

@@ -93,7 +93,7 @@ def test_an_application_queues_jobs_and_has_the_site_beside_it(environment: dict
         assert server.stderr is not None
         lines = iter(server.stderr.readline, "")
         url = next(found[1] for line in lines if (found := re.search(r"running on (http://\S+)", line)))
-        with httpx2.Client(base_url=url, timeout=30) as client:
+        with httpx2.Client(base_url=url, timeout=240) as client:
             job = client.post("/letters", json={"text": "Dear Ana and Rui"}).json()
             while (letter := client.get(f"/letters/{job['id']}").json())["state"] in ("queued", "running"):
                 time.sleep(0.05)

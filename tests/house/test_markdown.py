@@ -131,7 +131,7 @@ def test_the_blocks_of_a_page_run(page: Path, tmp_path: Path, database_url: str)
             env=env,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=240,
             check=False,
         )
 

@@ -93,7 +93,7 @@ def up(environment: Path, url: str, home: Path) -> Iterator[str]:
             yield found[0]
         finally:
             process.terminate()
-            process.wait(60)
+            process.wait(240)
 
 
 def test_the_code_that_runs_is_that_of_the_wheel(environment: Path) -> None:
@@ -162,6 +162,6 @@ def _read(url: str, language: str) -> str:
     request = urllib.request.Request(
         url, headers={"Accept": "text/html, application/json", "Accept-Language": language}
     )
-    with urllib.request.urlopen(request, timeout=60) as answer:
+    with urllib.request.urlopen(request, timeout=240) as answer:
         text: str = answer.read().decode()
     return text

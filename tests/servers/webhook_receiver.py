@@ -37,7 +37,7 @@ def receiving(*, holding: bool = False) -> Iterator[Receiver]:
             kept.came.append(({name.lower(): value for name, value in self.headers.items()}, body))
             status, headers = kept.answer(len(kept.came))
             kept.arrived.set()
-            kept.going_on.wait(60)
+            kept.going_on.wait(240)
             try:
                 self.send_response(status)
                 for name, value in headers.items():

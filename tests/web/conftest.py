@@ -72,7 +72,7 @@ def serving(
     thread = threading.Thread(target=lambda: asyncio.run(serve()))
     thread.start()
     try:
-        assert ready.wait(20), "the server did not start"
+        assert ready.wait(240), "the server did not start"
         yield url_of(listening)
     finally:
         for tell in told:
@@ -191,7 +191,7 @@ def open_house(settings: Settings) -> Iterator[Open]:
             own = usual if pipelines is None else pipelines
             app = Retoma(settings=changed, pipelines=own, extensions=extensions, providers=providers)
             url = stack.enter_context(serving(app, allow_hosts=allow_hosts))
-            return House(url, stack.enter_context(httpx2.Client(base_url=url, timeout=60)), changed)
+            return House(url, stack.enter_context(httpx2.Client(base_url=url, timeout=240)), changed)
 
         yield make
 
@@ -224,7 +224,7 @@ def _lasting(server: str, template: str, name: str) -> Iterator[House]:
     with (
         # Without rounds: they draw random numbers beside Hypothesis, which takes that for a strategy's doing.
         serving(Retoma(settings=settings, pipelines=PIPELINES), rounds=False) as url,
-        httpx2.Client(base_url=url, timeout=60) as client,
+        httpx2.Client(base_url=url, timeout=240) as client,
     ):
         yield House(url, client, settings)
 

@@ -115,7 +115,7 @@ def test_of_fifty_resumes_at_once_one_moves_it_and_all_are_told_the_same_place(h
     house.ask(serve)
 
     def resume(_: int) -> httpx2.Response:
-        return httpx2.post(f"{house.url}/api/v1/batches/{id}/resume", timeout=60)
+        return httpx2.post(f"{house.url}/api/v1/batches/{id}/resume", timeout=240)
 
     with ThreadPoolExecutor(50) as threads:
         answers = list(threads.map(resume, range(50)))

@@ -54,7 +54,7 @@ class Desk:
 
     def __init__(self, url: str, settings: Settings, blobs: Path) -> None:
         self.url, self.settings, self.blobs = url, settings, blobs
-        self.client = httpx2.Client(base_url=url, timeout=30)
+        self.client = httpx2.Client(base_url=url, timeout=240)
 
     def app(self) -> Retoma:
         return app_for(self.settings, self.blobs)
@@ -676,7 +676,7 @@ def test_a_silent_execution_beats_and_a_page_that_leaves_is_noticed_and_stops_no
         beat = json.loads(next(lines).removeprefix("data: "))
 
     assert (beat["tipo"], beat["status"], beat["execucao_id"]) == ("heartbeat", "PENDENTE", id)
-    assert left.wait(20), "the server noticed that nobody listens any more"
+    assert left.wait(240), "the server noticed that nobody listens any more"
     house.work()
     assert house.get(f"/execucoes/{id}")["status"] == "CONCLUIDO"
 

@@ -76,7 +76,7 @@ def url(environment: dict[str, str], tmp_path: Path) -> Iterator[str]:
 
 
 def test_every_operation_does_what_its_description_says(url: str, environment: dict[str, str], tmp_path: Path) -> None:
-    with httpx2.Client(base_url=url, headers={"Authorization": f"Bearer {KEY}"}, timeout=60) as client:
+    with httpx2.Client(base_url=url, headers={"Authorization": f"Bearer {KEY}"}, timeout=240) as client:
         (tmp_path / "openapi.json").write_bytes(client.get("/openapi.json").raise_for_status().content)
         made = client.post("/api/v1/batches", json={"pipeline": "anything", "name": "open", "expires_seconds": 86_400})
     command = [

@@ -82,7 +82,7 @@ ENDLESS = {
 def test_what_has_no_end_is_refused_and_takes_no_memory(shell: Shell, what: str) -> None:
     begin, piece, told = ENDLESS[what]
     process, url, _ = shell.start("serve", "--app", "program:app", "--port", "0")
-    httpx2.get(f"{url}/api/v1/jobs", timeout=60).raise_for_status()
+    httpx2.get(f"{url}/api/v1/jobs", timeout=240).raise_for_status()
     memory = psutil.Process(process.pid).memory_info
     with connect(url) as small:
         poured(small, b"GET /" + b"x" * 70_000, b"x")  # what a refusal itself needs is there
@@ -99,7 +99,7 @@ def test_what_has_no_end_is_refused_and_takes_no_memory(shell: Shell, what: str)
     else:
         # The body of such a request is waited for when it is refused, or has been answered by then.
         assert all(each.startswith((b"HTTP/1.1 4", b"")) for each in answers)
-    assert httpx2.get(f"{url}/livez", timeout=60).status_code == 200
+    assert httpx2.get(f"{url}/livez", timeout=240).status_code == 200
 
 
 def test_a_head_just_within_the_limits_is_read(house: House) -> None:
@@ -352,7 +352,7 @@ def test_a_server_that_is_full_of_streams_answers_probes_and_tells_others_to_com
     house.client.close()
     assert [status_of(following.one({})) for _ in range(16)] == [200] * 16
 
-    with httpx2.Client(base_url=house.url, timeout=60) as client:
+    with httpx2.Client(base_url=house.url, timeout=240) as client:
         assert client.get("/livez").status_code == 200
         assert client.get("/readyz").status_code == 200
     with connect(house.url) as other:
@@ -423,7 +423,7 @@ def test_a_server_takes_the_descriptors_it_may_have_and_never_uses_them_up(
     process, url, _ = shell.start("serve", "--app", "program:app", "--port", "0", RETOMA_LOG_LEVEL="error")
     idle = [stack.enter_context(connect(url)) for _ in range(min(connections, 200) + 300)]
 
-    told = [httpx2.get(f"{url}{path}", timeout=60).status_code for path in ("/livez", "/readyz", "/api/v1/jobs")]
+    told = [httpx2.get(f"{url}{path}", timeout=240).status_code for path in ("/livez", "/readyz", "/api/v1/jobs")]
 
     assert told == [200, 200, 200]
     assert idle

@@ -52,7 +52,7 @@ def machine(settings: Settings, psql: psycopg.Connection) -> Iterator[Machine]:
     # Without rounds: nobody takes back what a silent executor holds.
     with (
         serving(Retoma(settings=settings, pipelines=PIPELINES), rounds=False) as url,
-        httpx2.Client(base_url=url, timeout=60) as client,
+        httpx2.Client(base_url=url, timeout=240) as client,
     ):
         house = House(url, client, settings)
         yield Machine(house, furnish(house, psql), psql)

@@ -37,7 +37,7 @@ def local() -> LocalEmbedder:
 @pytest.fixture
 def place(settings: Settings, local: LocalEmbedder) -> Iterator[House]:
     app = Retoma(settings=settings, extensions=[EMBEDDINGS], providers={Embedder: local})
-    with serving(app) as url, httpx2.Client(base_url=url, timeout=20) as client:
+    with serving(app) as url, httpx2.Client(base_url=url, timeout=240) as client:
         yield House(url, client, settings)
 
 
@@ -130,7 +130,7 @@ class Silent:
 
 def test_a_search_whose_provider_is_silent_says_so_and_may_be_asked_again(settings: Settings) -> None:
     app = Retoma(settings=settings, extensions=[EMBEDDINGS], providers={Embedder: Silent()})
-    with serving(app) as url, httpx2.Client(base_url=url, timeout=20) as client:
+    with serving(app) as url, httpx2.Client(base_url=url, timeout=240) as client:
         refused = client.get("/api/v1/embeddings/search", params={**WHERE, "q": "segredo"})
 
     assert code(refused) == (503, "provider_unavailable")

@@ -47,7 +47,7 @@ def client(settings: Settings) -> Iterator[httpx2.Client]:
     changed = settings.model_copy(update={"token": "off"})
     with (
         hosting(shop(Retoma(settings=changed, pipelines=PIPELINES))) as url,
-        httpx2.Client(base_url=url, timeout=60) as client,
+        httpx2.Client(base_url=url, timeout=240) as client,
     ):
         yield client
 

@@ -169,7 +169,7 @@ def test_streams_beat_while_the_database_hangs_and_go_on_afterwards(
 
     def follow() -> None:
         headers = {"Accept": "application/x-ndjson", "Last-Event-ID": "0"}
-        with httpx2.stream("GET", f"{house.url}/api/v1/batches/{id}/events", headers=headers, timeout=60) as response:
+        with httpx2.stream("GET", f"{house.url}/api/v1/batches/{id}/events", headers=headers, timeout=240) as response:
             beats = 0
             for line in response.iter_lines():
                 heard.append(json.loads(line))
@@ -182,7 +182,7 @@ def test_streams_beat_while_the_database_hangs_and_go_on_afterwards(
     wait_until(lambda: heard)
     with asleep(psql):
         hanging.set()
-        assert over.wait(60), "it beats"
+        assert over.wait(240), "it beats"
     house.work()
     following.join(60)
 

@@ -39,7 +39,7 @@ def house(request: pytest.FixtureRequest, settings: Settings, tmp_path: Path) ->
 @pytest.fixture
 def client(house: Prefixed) -> Iterator[httpx2.Client]:
     root = house.url.removesuffix(PREFIX)
-    with httpx2.Client(base_url=root, headers=OPENED, timeout=20) as client:
+    with httpx2.Client(base_url=root, headers=OPENED, timeout=240) as client:
         yield client
 
 
@@ -136,7 +136,7 @@ def test_a_stream_of_events_is_read_under_the_prefix(house: Prefixed, client: ht
 
 def test_who_signs_in_under_the_prefix_stays_there_and_so_does_the_key(house: Prefixed) -> None:
     root = house.url.removesuffix(PREFIX)
-    with httpx2.Client(base_url=root, headers=HTML, timeout=20) as browser:
+    with httpx2.Client(base_url=root, headers=HTML, timeout=240) as browser:
         led = browser.get(f"{PREFIX}/documents?status=FAILED")
         assert led.headers["location"] == f"{PREFIX}/login?next=%2Ftheir%2Fx%2Fdocuments%3Fstatus%3DFAILED"
         inside = browser.get(f"{PREFIX}/documents", headers={"HX-Request": "true", "HX-Target": "section#documents"})

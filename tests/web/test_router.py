@@ -27,7 +27,7 @@ def client(database_url: str) -> Iterator[httpx2.Client]:
     async def get_job(id: int, request: Request) -> dict[str, object]:
         return {"theirs": id, "state": request.state.theirs}
 
-    with hosting(theirs) as url, httpx2.Client(base_url=url, timeout=60) as client:
+    with hosting(theirs) as url, httpx2.Client(base_url=url, timeout=240) as client:
         yield client
 
 

@@ -116,7 +116,7 @@ async def test_the_connection_goes_to_the_address_that_was_checked(monkeypatch: 
         monkeypatch.setattr(public_address, "addresses_of", addresses)
         monkeypatch.setattr(public_address, "is_public", lambda _: True)
         monkeypatch.setitem(public_address.PORTS, "http", port)
-        page = await fetch("http://loja.com.br/p/1?a=b", timeout=10)
+        page = await fetch("http://loja.com.br/p/1?a=b", timeout=120)
 
     assert page.address == host
     assert heads[0].startswith("GET /p/1?a=b HTTP/1.1\r\n")
@@ -126,7 +126,7 @@ async def test_the_connection_goes_to_the_address_that_was_checked(monkeypatch: 
 
 async def test_the_catalogue_is_opened_by_the_names_of_its_shops_alone() -> None:
     async with shop(lambda _: ok()) as place:
-        page = await fetch(f"{SHOP}/p/1", timeout=10, catalogue=place)
+        page = await fetch(f"{SHOP}/p/1", timeout=120, catalogue=place)
 
         assert page.content == PAGE
         assert (await refusal(f"http://127.0.0.1:{place[1]}/", place)).reason is Refusal.NETWORK
@@ -144,7 +144,7 @@ async def test_a_redirect_is_followed_and_told() -> None:
         return ok() if head.startswith("GET /new ") else ok(b"", "location: /new", status="301 Moved")
 
     async with shop(answer) as place:
-        assert (await fetch(f"{SHOP}/old", timeout=10, catalogue=place)).url == f"{SHOP}/new"
+        assert (await fetch(f"{SHOP}/old", timeout=120, catalogue=place)).url == f"{SHOP}/new"
 
 
 async def test_redirects_without_end_are_given_up() -> None:
@@ -196,7 +196,7 @@ async def test_a_page_that_never_ends_is_given_up() -> None:
 
 async def test_a_packed_page_is_unpacked() -> None:
     async with shop(lambda _: ok(gzip.compress(PAGE), "content-encoding: gzip")) as place:
-        assert (await fetch(f"{SHOP}/p/1", timeout=10, catalogue=place)).content == PAGE
+        assert (await fetch(f"{SHOP}/p/1", timeout=120, catalogue=place)).content == PAGE
 
 
 # — evidence —
@@ -206,7 +206,7 @@ async def test_what_was_read_is_kept_with_hour_and_hash(tmp_path: Path) -> None:
     now = datetime(2026, 11, 17, 22, 30, tzinfo=UTC)
     async with shop(lambda _: ok()) as place:
         pages = Pages(blobs=FolderBlobs(root=tmp_path), catalogue=place, clock=lambda: now)
-        read = await pages.read(f"{SHOP}/p/1", timeout=10)
+        read = await pages.read(f"{SHOP}/p/1", timeout=120)
 
     assert str(read.price) == "1299.90"
     assert read.evidence
@@ -218,7 +218,7 @@ async def test_what_was_read_is_kept_with_hour_and_hash(tmp_path: Path) -> None:
 
 async def test_a_page_that_is_refused_is_kept_too(tmp_path: Path) -> None:
     async with shop(lambda _: ok(b"<p>nada</p>")) as place:
-        read = await Pages(blobs=FolderBlobs(root=tmp_path), catalogue=place).read(f"{SHOP}/p/1", timeout=10)
+        read = await Pages(blobs=FolderBlobs(root=tmp_path), catalogue=place).read(f"{SHOP}/p/1", timeout=120)
 
     assert read.refused is Refusal.EXTRACTION_FAILED
     assert read.evidence is not None
@@ -230,7 +230,7 @@ async def test_a_shop_that_redirects_abroad_is_refused(tmp_path: Path) -> None:
         return ok() if "bigstore" in head.lower() else moved
 
     async with shop(answer) as place:
-        read = await Pages(blobs=FolderBlobs(root=tmp_path), catalogue=place).read(f"{SHOP}/p/1", timeout=10)
+        read = await Pages(blobs=FolderBlobs(root=tmp_path), catalogue=place).read(f"{SHOP}/p/1", timeout=120)
 
     assert read.refused is Refusal.FOREIGN_DOMAIN
 
@@ -305,7 +305,7 @@ async def test_a_picture_is_taken_of_the_saved_page_and_reaches_nobody() -> None
         hostile += (
             f'<link rel="stylesheet" href="http://{host}:{port}/y"><script>fetch("http://{host}:{port}")</script>'
         )
-        picture = await screenshots.take(PAGE + hostile.encode(), browser=browser, timeout=60)
+        picture = await screenshots.take(PAGE + hostile.encode(), browser=browser, timeout=120)
 
     assert picture.startswith(b"\x89PNG")
     assert reached == []

@@ -131,7 +131,7 @@ COMPRAS_PATH = "/modulo-pesquisa-preco/1_consultarMaterial"
 async def test_contracts_of_the_last_year_are_found_by_words(catalogue: CatalogueServer) -> None:
     contracts = PublicContracts(base_url=catalogue.url, today=lambda: date(2026, 11, 17))
 
-    found = await contracts.search("cadeira giratória presidente", timeout=10)
+    found = await contracts.search("cadeira giratória presidente", timeout=120)
     (offer,) = contracts.read(found)
     await contracts.aclose()
 
@@ -147,7 +147,7 @@ async def test_an_answer_of_another_shape_is_kept_and_told(
     monkeypatch.setattr("retoma.pipelines.quotes.pricing.catalogue.server._compras", lambda _: {"resultado": 5})
 
     with pytest.raises(AnswerUnreadable, match="resultado") as caught:
-        await compras.search("900001", timeout=10)
+        await compras.search("900001", timeout=120)
     await compras.aclose()
 
     assert caught.value.raw == '{"resultado": 5}'
@@ -172,7 +172,7 @@ async def test_a_vehicle_is_priced_by_the_table(catalogue: CatalogueServer) -> N
     query = fipe.query_for(CAR)
 
     assert query == "carros: Ipuã Capivara 1.0 2021"
-    (offer,) = fipe.read(await fipe.search(query, timeout=10))
+    (offer,) = fipe.read(await fipe.search(query, timeout=120))
     await fipe.aclose()
     assert (offer.price, offer.kind) == (D("53400.00"), SourceKind.TABLE)
     assert offer.detail == {
@@ -188,7 +188,7 @@ async def test_a_vehicle_is_priced_by_the_table(catalogue: CatalogueServer) -> N
 async def test_a_motorcycle_has_a_table_of_its_own(catalogue: CatalogueServer) -> None:
     fipe = FipeTable(base_url=f"{catalogue.url}/fipe")
 
-    (offer,) = fipe.read(await fipe.search("motos: Araponga Guará 160 2022", timeout=10))
+    (offer,) = fipe.read(await fipe.search("motos: Araponga Guará 160 2022", timeout=120))
     await fipe.aclose()
 
     assert offer.price == D("15200.00")
@@ -249,7 +249,7 @@ REASONS = {
 async def test_every_page_of_the_catalogue_gives_its_price_or_its_trap(market: Market) -> None:
     wrong = []
     for place, page in data()["pages"].items():
-        read = await market.pages.read(f"http://{place}", timeout=20)
+        read = await market.pages.read(f"http://{place}", timeout=120)
         reading: Found | Refused
         if read.refused:
             reading = Refused(reason=read.refused, detail=read.message)
@@ -273,11 +273,11 @@ async def test_a_shop_is_found_searched_opened_and_kept(market: Market) -> None:
     assert query
     assert shopping.details
 
-    offers = shopping.read(await shopping.search(query, timeout=10))
+    offers = shopping.read(await shopping.search(query, timeout=120))
     assert len(offers) == 9
     assert all(offer.url is None and offer.token for offer in offers)
-    stores = await shopping.details.search(offers[0].token or "", timeout=10)
-    page = await market.pages.read(stores.offers[0].link or "", timeout=20)
+    stores = await shopping.details.search(offers[0].token or "", timeout=120)
+    page = await market.pages.read(stores.offers[0].link or "", timeout=120)
 
     assert (page.price, page.refused) == (offers[0].price, None)
     assert page.evidence
@@ -289,7 +289,7 @@ async def test_a_token_that_nobody_knows_has_no_shops(market: Market) -> None:
     shopping = market.sources[-1]
     assert shopping.details
 
-    found = await shopping.details.search("nothing", timeout=10)
+    found = await shopping.details.search("nothing", timeout=120)
 
     assert (list(found.offers), found.usage.units) == ([], 1)
 
@@ -309,7 +309,7 @@ def test_without_a_key_shops_are_not_asked(tmp_path: Path) -> None:
 async def test_nothing_is_found_for_what_the_catalogue_does_not_have(market: Market) -> None:
     shopping = market.sources[-1]
 
-    assert shopping.read(await shopping.search("submarino nuclear", timeout=10)) == []
+    assert shopping.read(await shopping.search("submarino nuclear", timeout=120)) == []
 
 
 async def test_an_item_is_understood_and_every_source_knows_what_to_ask(market: Market) -> None:
