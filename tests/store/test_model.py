@@ -32,7 +32,7 @@ from retoma.model.job import Claim, Ended
 from retoma.store import checkpoints, jobs, queues, workers
 from retoma.store.jobs import BESIDE, MOST_BESIDE, Blame
 
-EXAMPLES = int(os.environ.get("MODEL_EXAMPLES", "300"))
+EXAMPLES = int(os.environ.get("MODEL_EXAMPLES", "150"))
 STEPS = 60
 
 WORDS = ("completed", "skipped", "review", "cancelled", "failed", "failed", "postponed", "waiting", "released")
