@@ -11,7 +11,7 @@ from retoma.errors import BatchConflict, NotFound
 from retoma.model.batch import Batch, BatchState, Progress, Resumed
 from retoma.model.ids import BatchId
 from retoma.pipelines.classification import execution as starting
-from retoma.pipelines.classification import executions, exports, findings, preview, results
+from retoma.pipelines.classification import executions, exports, findings, pictures, preview, results
 from retoma.pipelines.classification.findings import Finding
 from retoma.pipelines.classification.intake import pieces_of
 from retoma.pipelines.classification.model import Execution, Project, Result, SavedPrompt
@@ -155,6 +155,13 @@ class Classification(Lessons):
             id, category=category, confidence=confidence, states=states, jobs=jobs, after=after, limit=limit
         )
         return await self._rows(query)
+
+    async def picture_source(self, id: int, result: int) -> pictures.Source:
+        """What the picture of a document's page is drawn from."""
+        rows = await self._rows(pictures.source(id, result))
+        if not rows:
+            raise NotFound(f"Execution {id} has no document {result}.")
+        return rows[0]
 
     async def mosaic(self, id: int) -> str:
         """One letter per document in order: q queued, r running, c completed, s skipped, f failed, x cancelled."""
