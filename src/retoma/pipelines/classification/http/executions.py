@@ -291,6 +291,36 @@ async def resume_execution(
     )
 
 
+@router.post("/execucoes/{id}/replanejar", status_code=202)
+@needs("operate", limited=True, refuses=("operation_running", "conflict"))
+async def replan_execution(
+    execution: Found, new: shapes.AnotherPrompt, visit: Here, request: Request, response: Response
+) -> shapes.ExecutionReplanned:
+    """Another prompt for the documents that have not begun. Those that have begun go on with theirs, nothing is paid
+    twice, and ``comparar_url`` compares the two.
+    """
+    visit.noted.update({"note": new.observacao} if new.observacao else {})
+    done = await Classification(visit.app).replan(
+        execution.id, new.prompt_id, model=new.modelo, note=new.observacao, by=visit.caller, conn=visit.conn
+    )
+    now = await _now(visit, execution.id)
+    return shapes.ExecutionReplanned(
+        mensagem=_REPLANNED[done.word],
+        execucao_id=now.id,
+        status=EXECUTIONS[now.state],
+        mudou=done.changed,
+        documentos_movidos=done.jobs,
+        comparar_url=f"{request.scope.get('root_path', '')}/api/v1/batches/{now.id}/cohorts",
+        **_places(request, response),
+    )
+
+
+_REPLANNED = {
+    "replanned": "Os documentos que não tinham começado usam o novo prompt.",
+    "already_planned": "A execução já usa este prompt.",
+}
+
+
 @router.post("/execucoes/{id}/reprocessar-erros", status_code=202)
 @needs("operate", limited=True, refuses=("operation_running", "conflict", "batch_not_resumable"))
 async def retry_execution_errors(execution: Found, visit: Here, request: Request, response: Response) -> shapes.Retried:
