@@ -12,18 +12,23 @@ from ..web.prefixed import EXTENSIONS, KEY, PREFIX, prefixed  # noqa: TID252
 from .conftest import Visit, working
 
 
-@pytest.mark.parametrize("way", ["mounted", "forwarded"])
+@pytest.mark.parametrize(
+    ("way", "prefix"), [("mounted", PREFIX), ("forwarded", PREFIX), ("mounted", "/retoma"), ("root", "")]
+)
 def test_a_person_who_does_everything_is_never_led_out_of_the_prefix(
-    settings: Settings, tmp_path: Path, visit: Visit, way: str
+    settings: Settings, tmp_path: Path, visit: Visit, way: str, prefix: str
 ) -> None:
     (tmp_path / "contrato.txt").write_text(LEASE)
-    with prefixed(way, settings, tmp_path / "blobs") as house, working(house.settings, house.given, EXTENSIONS):
+    with (
+        prefixed(way, settings, tmp_path / "blobs", prefix=prefix) as house,
+        working(house.settings, house.given, EXTENSIONS),
+    ):
         page = visit(f"{house.url}/")
         page.get_by_label("Chave de API").fill(KEY)
         page.get_by_role("button", name="Entrar").click()
-        page.wait_for_url(f"**{PREFIX}/console/")
+        page.wait_for_url(f"{house.url}/console/")
         page.get_by_role("navigation", name="Páginas").get_by_role("link", name="Documentos").click()
-        page.wait_for_url(f"**{PREFIX}/documents")
+        page.wait_for_url(f"{house.url}/documents")
         page.set_input_files("#files", tmp_path / "contrato.txt")
         row = page.locator("tr[data-document]", has_text="contrato.txt")
         expect(row.locator(".badge")).to_have_text("Concluído")
@@ -46,7 +51,7 @@ def test_a_person_who_does_everything_is_never_led_out_of_the_prefix(
         page.get_by_role("navigation").get_by_role("link", name="Classificação").click()
         page.set_input_files("#files", tmp_path / "contrato.txt")
         page.click("#start")
-        page.wait_for_url(f"**{PREFIX}/classificador/execucoes/*")
+        page.wait_for_url(f"{house.url}/classificador/execucoes/*")
         expect(page.locator("#state-words")).to_have_text("Concluída sem erros")
         page.locator("#results tbody a").first.click()
         expect(page.get_by_role("heading", level=1)).to_have_text("contrato.txt")
@@ -55,7 +60,7 @@ def test_a_person_who_does_everything_is_never_led_out_of_the_prefix(
             page.locator("#export-csv").click()
 
         assert {(each["name"], each["path"]) for each in page.context.cookies()} == {
-            (name, PREFIX) for name in ("retoma_session", "retoma_lang", "retoma_theme")
+            (name, prefix or "/") for name in ("retoma_session", "retoma_lang", "retoma_theme")
         }
         page.get_by_role("button", name="Sair").click()
         expect(page.get_by_role("heading", level=1)).to_have_text("Entrar")

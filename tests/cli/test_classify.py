@@ -192,3 +192,29 @@ def test_a_pilot_classifies_some_says_what_all_would_take_and_the_same_command_g
     assert again.returncode == 0, again.stderr
     assert (some, len(finished(psql))) == (4, 12)
     assert psql.execute("select count(*) from retoma.batches").fetchone() == (1,)
+
+
+def test_the_rest_of_a_folder_gets_another_prompt(
+    command: Command, folder: Path, environment: dict[str, str], tmp_path: Path, psql: psycopg.Connection
+) -> None:
+    first = tmp_path / "first.md"
+    first.write_text("- ata: reunião; presentes\n- contrato: cláusulas; preço\n")
+    run = ("classify", str(folder), "--app", PROGRAM, "--labels", str(first))
+    finish(command, *run, "--pilot", "2", **environment)
+    [[batch]] = psql.execute("select batch_id from retoma.executions").fetchall()
+    psql.execute(
+        "with made as (insert into retoma.prompts (name, sha256) values ('Outro', 'abc') returning id)"
+        " insert into retoma.prompt_versions (prompt_id, sha256, content)"
+        " select id, 'abc', '- reunião: presentes\n- acordo: preço' from made"
+    )
+
+    done = finish(command, "classify", "replan", str(batch), "--prompt", "Outro", "--app", PROGRAM, **environment)
+    again = finish(command, "classify", "replan", str(batch), "--prompt", "Outro", "--app", PROGRAM, **environment)
+    nobody = finish(command, "classify", "replan", str(batch), "--prompt", "Nenhum", "--app", PROGRAM, **environment)
+    compared = finish(command, "batch", "cohorts", str(batch), **environment)
+
+    assert (done.returncode, again.returncode, nobody.returncode) == (0, 0, 3), done.stderr + nobody.stderr
+    assert f"To compare: retoma batch cohorts {batch}" in done.stderr
+    assert "has this prompt already" in again.stderr
+    assert "There is no prompt Nenhum." in nobody.stderr
+    assert "Outro" in compared.stdout

@@ -77,7 +77,8 @@ WEB_ONLY = {
     "alerts.acknowledge", "schedules.resume",
     # What people send, and set up.
     "classification.documents.add", "classification.documents.announce", "classification.documents.archive",
-    "classification.executions.archive", "classification.executions.create", "classification.projects.archive",
+    "classification.executions.archive", "classification.executions.create", "classification.executions.replanned",
+    "classification.projects.archive",
     "classification.projects.change", "classification.projects.create", "classification.projects.hold",
     "classification.prompts.archive", "classification.prompts.change", "classification.prompts.create",
     "classification.prompts.hold",

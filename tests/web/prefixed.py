@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -49,27 +49,32 @@ class Prefixed:
 
 
 @contextmanager
-def prefixed(way: str, settings: Settings, folder: Path) -> Iterator[Prefixed]:
-    """A house of all pages under PREFIX, in one of WAYS; it opens with KEY."""
+def prefixed(
+    way: str, settings: Settings, folder: Path, *, prefix: str = PREFIX, pipelines: Sequence[Any] = (double,)
+) -> Iterator[Prefixed]:
+    """A house of all pages under *prefix*, in one of WAYS; it opens with KEY. Without a prefix it stands alone."""
     changed = Settings.load(**{**settings.model_dump(), "api_key": KEY})
     given = providers(folder)
-    app = Retoma(settings=changed, pipelines=[double], extensions=EXTENSIONS, providers=given)
+    app = Retoma(settings=changed, pipelines=pipelines, extensions=EXTENSIONS, providers=given)
     strays: list[str] = []
-    if way == "mounted":
-        with hosting(_theirs(app, strays)) as url:
-            yield Prefixed(url + PREFIX, changed, given, strays)
+    if not prefix:
+        with serving(app) as url:
+            yield Prefixed(url, changed, given, strays)
+    elif way == "mounted":
+        with hosting(_theirs(app, prefix, strays)) as url:
+            yield Prefixed(url + prefix, changed, given, strays)
     elif way == "root_path":
-        with hosting(site(app), root_path=PREFIX) as url, Proxy(url, strays).opened() as proxy:
-            yield Prefixed(proxy + PREFIX, changed, given, strays)
+        with hosting(site(app), root_path=prefix) as url, Proxy(url, prefix, strays).opened() as proxy:
+            yield Prefixed(proxy + prefix, changed, given, strays)
     else:
-        told = f"X-Forwarded-Prefix: {PREFIX}\r\n"
-        with serving(app) as url, Proxy(url, strays, told).opened() as proxy:
-            yield Prefixed(proxy + PREFIX, changed, given, strays)
+        told = f"X-Forwarded-Prefix: {prefix}\r\n"
+        with serving(app) as url, Proxy(url, prefix, strays, told).opened() as proxy:
+            yield Prefixed(proxy + prefix, changed, given, strays)
 
 
-def _theirs(app: Retoma, strays: list[str]) -> FastAPI:
+def _theirs(app: Retoma, prefix: str, strays: list[str]) -> FastAPI:
     theirs = FastAPI(openapi_url=None)
-    theirs.mount(PREFIX, site(app))
+    theirs.mount(prefix, site(app))
 
     @theirs.api_route("/{path:path}", methods=["GET", "POST", "PUT", "DELETE"])
     async def elsewhere(request: Request) -> Response:
@@ -80,9 +85,10 @@ def _theirs(app: Retoma, strays: list[str]) -> FastAPI:
 
 
 class Proxy:
-    """Takes PREFIX off every path and adds *told* to the head; a request that does not have it is a stray."""
+    """Takes *prefix* off every path and adds *told* to the head; a request that does not have it is a stray."""
 
-    def __init__(self, url: str, strays: list[str], told: str = "") -> None:
+    def __init__(self, url: str, prefix: str, strays: list[str], told: str = "") -> None:
+        self._prefix = prefix
         self._to = urlsplit(url)
         self._strays = strays
         self._told = told
@@ -119,8 +125,8 @@ class Proxy:
             head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
             first, _, lines = head.partition("\r\n")
             method, target, version = first.split(" ")
-            path = target.removeprefix(PREFIX)
-            if not target.startswith(f"{PREFIX}/"):
+            path = target.removeprefix(self._prefix)
+            if not target.startswith(f"{self._prefix}/"):
                 self._strays.append(f"{method} {target}")
                 writer.write(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
             else:

@@ -449,6 +449,10 @@ REQUESTS: dict[str, Callable[[Stage], Asked]] = {
         f"/classificador/execucoes/{s.execution('cancelar')}/refinar",
         PAGE,
     ),
+    "POST /classificador/execucoes/{id}/replanejar": lambda s: (
+        f"/classificador/execucoes/{s.execution()}/replanejar",
+        form(prompt=str(s.prompt())),
+    ),
     "POST /classificador/execucoes/{id}/documentos/{result}/ensinar": lambda s: s.teaching(),
     "POST /classificador/execucoes/{id}/pausar": lambda s: (f"/classificador/execucoes/{s.execution()}/pausar", PAGE),
     "POST /classificador/execucoes/{id}/cancelar": lambda s: (
@@ -632,6 +636,10 @@ REQUESTS: dict[str, Callable[[Stage], Asked]] = {
     "POST /execucoes/{id}/retomar": lambda s: (f"/execucoes/{s.execution('pausar')}/retomar", {}),
     "POST /execucoes/{id}/reprocessar-erros": lambda s: (f"/execucoes/{s.execution()}/reprocessar-erros", {}),
     "POST /execucoes/{id}/refinar": lambda s: (f"/execucoes/{s.execution('cancelar')}/refinar", {}),
+    "POST /execucoes/{id}/replanejar": lambda s: (
+        f"/execucoes/{s.execution()}/replanejar",
+        body(prompt_id=s.prompt()),
+    ),
     "POST /projetos/{id}/exemplos": lambda s: (
         f"/projetos/{s.project()}/exemplos",
         body(exemplos=[{"documento": NOTE[0], "categoria": "ata"}]),

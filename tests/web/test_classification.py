@@ -713,3 +713,50 @@ def test_a_key_sees_content_only_when_it_may_and_nothing_of_other_pipelines(hous
     assert code(house.client.post(f"{BASE}/execucoes/{id}/retomar", headers=reader)) == (403, "scope_required")
     assert code(house.client.get(f"{BASE}/execucoes/{id}", headers=other)) == (404, "not_found")
     assert code(house.client.get(f"{BASE}/execucoes/{id}")) == (401, "auth_missing")
+
+
+# — another prompt for the rest —
+
+PAGE = {"Accept": "text/html"}
+MINUTES = "Leia com cuidado.\n\n- reunião: registro de assembleia; presentes, ordem do dia\n- acordo: cláusulas; foro\n"
+
+
+def test_the_rest_of_an_execution_gets_another_prompt_and_the_two_are_compared(house: Desk) -> None:
+    id = house.start(house.lot(), {"piloto": 1})
+    house.work()
+    prompt = house.post("/prompts", {"nome": "Cuidado", "conteudo": MINUTES}, status=201)["id"]
+
+    done = house.post(f"/execucoes/{id}/replanejar", {"prompt_id": prompt, "observacao": "com cuidado"})
+    again = house.post(f"/execucoes/{id}/replanejar", {"prompt_id": prompt})
+    compared = house.client.get(done["comparar_url"]).json()["cohorts"]
+    nobody = house.client.post(f"{BASE}/execucoes/{id}/replanejar", json={"prompt_id": 999_999})
+
+    assert (done["mudou"], done["documentos_movidos"]) == (True, 3)
+    assert done["mensagem"] == "Os documentos que não tinham começado usam o novo prompt."
+    assert (again["mudou"], again["mensagem"]) == (False, "A execução já usa este prompt.")
+    assert [(each["number"], each["jobs"], each.get("note")) for each in compared] == [
+        (1, 1, None),
+        (2, 3, "com cuidado"),
+    ]
+    assert code(nobody) == (404, "not_found")
+
+
+def test_the_page_gives_the_rest_another_prompt_and_the_console_leads_there(house: Desk) -> None:
+    id = house.start(house.lot(), {"piloto": 1})
+    house.work()
+    prompt = house.post("/prompts", {"nome": "Cuidado", "conteudo": "- reunião: ata\n- acordo: contrato\n"}, status=201)
+    place = f"/classificador/execucoes/{id}"
+
+    before = house.client.get(place, headers=PAGE).text
+    sent = house.client.post(f"{place}/replanejar", data={"prompt": str(prompt["id"]), "observacao": "x"}, headers=PAGE)
+    after = house.client.get(place, headers=PAGE).text
+    wrong = house.client.post(f"{place}/replanejar", data={"prompt": "nenhum"}, headers=PAGE)
+    console = house.client.get(f"/console/batches/{id}?tab=configuration", headers=PAGE).text
+
+    assert '<select id="replan-prompt"' in before
+    assert "data-cohort" not in before
+    assert (sent.status_code, sent.headers["location"]) == (303, f"{place}?dito=replanned")
+    assert 'data-cohort="1"' in after
+    assert 'data-cohort="2"' in after
+    assert wrong.status_code == 422
+    assert f'href="{place}#replan"' in console

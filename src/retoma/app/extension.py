@@ -88,6 +88,10 @@ class Extension:
     """An object with the four functions of ``retoma.commands.reviews.Adapter``: what is in doubt, what a person sees of
     it, and how a decision is applied and undone. Its items appear at the review desk.
     """
+    replans: str | None = None
+    """The path of the page on which the rest of a batch of its pipelines is re-planned, with ``{id}`` for the batch.
+    The console leads there; without it, the console says that this cannot be done.
+    """
     commands: Mapping[str, Offered] = field(default_factory=dict)
     checks: str | None = None
     """A function that ``retoma doctor`` calls with an open app."""

@@ -46,6 +46,8 @@ class Evidence:
     """The part of the text that decided."""
     image: str | None = None
     """The path of a picture of the page, below the address of the site."""
+    no_image: str | None = None
+    """Why there is no picture, in a sentence."""
     link: str | None = None
     """The path of the thing's own page."""
     facts: tuple[tuple[str, str], ...] = ()

@@ -76,6 +76,50 @@ class TestUnfinished:
         assert await library.app.fetch(executions.unfinished(id, settings)) == [first.id]
 
 
+class TestReplanned:
+    async def test_the_execution_is_found_by_its_new_settings(
+        self, library: Classification, project: Callable[..., Any]
+    ) -> None:
+        id = await project()
+        batch = await library.start(id)
+
+        assert await library.app.fetch(executions.replanned(batch.id, "new")) == [batch.id]
+
+        assert await library.app.fetch(executions.unfinished(id, "new")) == [batch.id]
+        assert await library.app.fetch(executions.unfinished(id, batch.configuration["hash"])) == []
+
+
+class TestNewest:
+    async def test_the_documents_that_have_the_newest_configuration(
+        self, library: Classification, project: Callable[..., Any], psql: psycopg.Connection
+    ) -> None:
+        batch = await library.start(await project())
+        psql.execute("update retoma.jobs set state = 'completed', finished_at = now() where key = 'ata.txt'")
+
+        before = await library.app.fetch(executions.newest(batch.id))
+        await library.app.batches.replan(batch.id, configuration={**batch.configuration, "hash": "new"})
+
+        assert (before, await library.app.fetch(executions.newest(batch.id))) == ([2], [1])
+
+
+class TestMixed:
+    async def test_it_is_mixed_when_the_names_of_the_categories_differ(
+        self, library: Classification, project: Callable[..., Any]
+    ) -> None:
+        batch = await library.start(await project())
+        how = batch.configuration
+
+        async def planned(*names: str) -> bool:
+            labels = [{"name": name, "description": "x"} for name in names]
+            await library.app.batches.replan(batch.id, configuration={**how, "labels": labels, "hash": str(names)})
+            [mixed] = await library.app.fetch(executions.mixed(batch.id))
+            return mixed
+
+        [before] = await library.app.fetch(executions.mixed(batch.id))
+        names = [each["name"] for each in how["labels"]]
+        assert (before, await planned(*reversed(names)), await planned("ata")) == (False, False, True)
+
+
 class TestProjectOf:
     async def test_the_project_of_an_execution_and_of_no_other_batch(
         self, library: Classification, project: Callable[..., Any]

@@ -105,9 +105,9 @@ class TestCopyKnown:
         later = await library.start(int(batch.labels["project"]))
         same, other = await jobs(library, later)
 
-        assert await library.app.fetch(results.copy_known(same)) == [batch.id]
-        assert await library.app.fetch(results.copy_known(same)) == [], "it has its result now"
-        assert await library.app.fetch(results.copy_known(other)) == [], "nobody has classified that one"
+        assert await library.app.fetch(results.copy_known(same, settings)) == [batch.id]
+        assert await library.app.fetch(results.copy_known(same, settings)) == [], "it has its result now"
+        assert await library.app.fetch(results.copy_known(other, settings)) == [], "nobody has classified that one"
         (copied, _), (original, _) = await library.results(later.id), await library.results(batch.id)
         assert (copied.category, copied.copied_from, copied.cost) == ("ata", original.id, 0)
 
@@ -117,7 +117,10 @@ class TestCopyKnown:
         await library.change_project(id, mode="chunk", chunk_tokens=100)
         later = await library.start(id)
 
-        assert await library.app.fetch(results.copy_known((await jobs(library, later))[0])) == []
+        assert (
+            await library.app.fetch(results.copy_known((await jobs(library, later))[0], later.configuration["hash"]))
+            == []
+        )
 
 
 class TestPage:

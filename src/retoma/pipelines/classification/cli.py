@@ -17,6 +17,7 @@ from retoma.cli.batch_watch import SOME_FAILED, follow
 from retoma.cli.language import Phrase, relayed, words
 from retoma.cli.root import INTERRUPTED
 from retoma.model.ids import BatchId
+from retoma.pipelines.classification.cli_replan import replan
 from retoma.pipelines.classification.cli_teach import forget, refine, taught, teach
 
 if TYPE_CHECKING:
@@ -149,7 +150,7 @@ def folder(
 
 folder.name = "classify"  # what the audit says
 classify.add_command(folder, "folder")
-for each in (teach, forget, refine, taught):
+for each in (teach, forget, refine, taught, replan):
     classify.add_command(each)
 
 

@@ -93,6 +93,16 @@ def configuration(
     }
 
 
+def replanned(app: Retoma, before: dict[str, Any], prompt: SavedPrompt, *, model: str | None) -> dict[str, Any]:
+    """What the rest of an execution is made with: another prompt or model, and all else as it was."""
+    if prompt.archived_at is not None:
+        raise Conflict(f"The prompt {prompt.name!r} was archived.", next="Choose another prompt.")
+    how = frozen(app, prompt.content, model=model or before["model"], mode=before["mode"],
+                 position=before["position"], chunk_tokens=before["chunk_tokens"])  # fmt: skip
+    told = {"prompt_id": prompt.id, "prompt_name": prompt.name, "prompt_sha256": prompt.sha256}
+    return {**before, **how, **told}
+
+
 def frozen(
     app: Retoma, prompt: str, *, model: str | None = None, mode: str | None = None, position: str = "end",
     chunk_tokens: int = 512,

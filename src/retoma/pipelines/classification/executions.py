@@ -47,5 +47,17 @@ def unfinished(project_id: int, settings_hash: str) -> Query[int]:
     return Query(SQL["unfinished"], _id, {"project_id": project_id, "settings_hash": settings_hash})
 
 
+def replanned(id: int, settings_hash: str) -> Query[int]:
+    return Query(SQL["replanned"], _id, {"id": id, "settings_hash": settings_hash})
+
+
+def newest(id: int) -> Query[int]:
+    return Query(SQL["newest"], _id, {"id": id})
+
+
+def mixed(id: int) -> Query[bool]:
+    return Query(SQL["mixed"], bool, {"id": id})
+
+
 def project_of(batch_id: int) -> Query[int]:
     return Query(SQL["project_of"], _id, {"batch_id": batch_id})

@@ -30,6 +30,7 @@ CLASSIFICATION = Extension(
     },
     standing="retoma.pipelines.classification.standing:KINDS",
     reviews="retoma.pipelines.classification.reviews:REVIEWS",
+    replans="/classificador/execucoes/{id}#replan",
     commands={
         "classify": Offered(
             command="retoma.pipelines.classification.cli:classify",

@@ -27,6 +27,8 @@ async def refine_batch(end: BatchEnd, run: Run, *, classifier: Classifier) -> Re
     if not how.get("refine", True) or how.get("model") != LOCAL:
         return await set_aside(end.batch_id, run, "off")
     project = await run.transact("project", _project, end.batch_id)
+    if await run.transact("mixed", _mixed, end.batch_id):
+        return await set_aside(end.batch_id, run, "off")
     wish = Wish(batch_id=end.batch_id, project_id=project, labels=how["labels"])
     return await refined(wish, run, classifier, asked=False)
 
@@ -35,6 +37,12 @@ async def refine_batch(end: BatchEnd, run: Run, *, classifier: Classifier) -> Re
 async def refine_execution(wish: Wish, run: Run, *, classifier: Classifier) -> Refined:
     """Judge them again, with what people have taught since."""
     return await refined(wish, run, classifier, asked=True)
+
+
+async def _mixed(connection: psycopg.AsyncConnection[Any], batch_id: int) -> bool:
+    """Whether a re-plan gave a part of the documents other categories."""
+    [mixed] = await fetch(connection, executions.mixed(batch_id))
+    return mixed
 
 
 async def _project(connection: psycopg.AsyncConnection[Any], batch_id: int) -> int:

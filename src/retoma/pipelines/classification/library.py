@@ -5,13 +5,14 @@ made of this and of nothing else.
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, AsyncIterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from retoma.errors import BatchConflict, NotFound
 from retoma.model.batch import Batch, BatchState, Progress, Resumed
 from retoma.model.ids import BatchId
 from retoma.pipelines.classification import execution as starting
-from retoma.pipelines.classification import executions, exports, findings, preview, results
+from retoma.pipelines.classification import executions, exports, findings, pictures, preview, results
 from retoma.pipelines.classification.findings import Finding
 from retoma.pipelines.classification.intake import pieces_of
 from retoma.pipelines.classification.model import Execution, Project, Result, SavedPrompt
@@ -156,6 +157,13 @@ class Classification(Lessons):
         )
         return await self._rows(query)
 
+    async def picture_source(self, id: int, result: int) -> pictures.Source:
+        """What the picture of a document's page is drawn from."""
+        rows = await self._rows(pictures.source(id, result))
+        if not rows:
+            raise NotFound(f"Execution {id} has no document {result}.")
+        return rows[0]
+
     async def mosaic(self, id: int) -> str:
         """One letter per document in order: q queued, r running, c completed, s skipped, f failed, x cancelled."""
         return (await self._rows(results.mosaic(id)))[0]
@@ -173,6 +181,37 @@ class Classification(Lessons):
         """Continue from where it stopped; asked again while it runs, it says that it does."""
         await self.execution(id, conn=conn)
         return await self.app.batches.resume(id, by=by, conn=conn)
+
+    async def replan(
+        self,
+        id: BatchId,
+        prompt_id: int,
+        *,
+        model: str | None = None,
+        note: str | None = None,
+        by: str = "person",
+        wait: bool = True,
+        conn: object = None,
+    ) -> Resumed:
+        """Give the documents that have not begun another prompt, and another *model* when one is named. Those that have
+        begun go on with theirs; ``app.batches.cohorts`` compares them. When the new prompt has other categories, the
+        results are not judged by each other at the end.
+        """
+        async with self._within(conn) as connection:
+            found = await self.execution(id, hold=True, conn=connection)
+            prompt = await self.prompt(prompt_id, hold=True, conn=connection)
+            how = starting.replanned(self.app, found.configuration, prompt, model=model)
+            done = await self.app.batches.replan(
+                id, configuration=how, note=note or prompt.name, by=by, wait=False, conn=connection
+            )
+            if done.changed:
+                await self._rows(executions.replanned(id, how["hash"]), connection)
+                [documents] = await self._rows(executions.newest(id), connection)
+                done = replace(done, jobs=documents)
+        if wait and conn is None and done.batch.operation_id is not None:
+            async for _ in self.app.batches.carry_out(done.batch.operation_id):
+                pass
+        return done
 
     async def retry_failed(self, id: BatchId, *, by: str = "person", wait: bool = True, conn: object = None) -> Resumed:
         """Try only the documents that failed again."""

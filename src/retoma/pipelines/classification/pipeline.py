@@ -101,7 +101,7 @@ async def classify_document(
 ) -> Outcome:
     """Classify one document and save its result, once."""
     how = run.configuration
-    before = await run.transact("known", _known, run.job, paper, reuse=how.get("reuse", True))
+    before = await run.transact("known", _known, run.job, paper, how["hash"], reuse=how.get("reuse", True))
     if before is not None:
         raise Skip(f"classified before, in execution {before}")
     extraction = await _read(paper, run, extractor, blobs)
@@ -128,7 +128,9 @@ async def classify_document(
     return Outcome(category=found.category, subcategory=found.subcategory, confidence=found.confidence)
 
 
-async def _known(connection: psycopg.AsyncConnection[Any], job: int, paper: Paper, *, reuse: bool) -> int | None:
+async def _known(
+    connection: psycopg.AsyncConnection[Any], job: int, paper: Paper, settings_hash: str, *, reuse: bool
+) -> int | None:
     """The execution whose result was taken over, if there was one; a job whose input is not its row's is refused."""
     own = results.given(job, paper.document_id, sha=paper.sha256, blob=paper.blob)
     if not await fetch(connection, own):
@@ -138,7 +140,7 @@ async def _known(connection: psycopg.AsyncConnection[Any], job: int, paper: Pape
         )
     if not reuse:
         return None
-    rows = await fetch(connection, results.copy_known(job))
+    rows = await fetch(connection, results.copy_known(job, settings_hash))
     if rows:
         await fetch(connection, findings.copy_place(job))
     return rows[0] if rows else None

@@ -29,9 +29,9 @@ def given(job_id: int, document_id: int, *, sha: str | None, blob: str | None) -
     return Query(SQL["given"], _first, {"job_id": job_id, "document_id": document_id, "sha": sha, "blob": blob})
 
 
-def copy_known(job_id: int) -> Query[int]:
-    """The batch that found it before, when one did."""
-    return Query(SQL["copy_known"], _first, {"job_id": job_id})
+def copy_known(job_id: int, settings_hash: str) -> Query[int]:
+    """The batch that found it before with these settings, when one did."""
+    return Query(SQL["copy_known"], _first, {"job_id": job_id, "settings_hash": settings_hash})
 
 
 def save(job_id: int, found: dict[str, Any]) -> Query[int]:

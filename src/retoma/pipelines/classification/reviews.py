@@ -9,7 +9,7 @@ import orjson
 
 from retoma.errors import ConfigurationError, Conflict
 from retoma.model.review import Choice, Decision, DecisionKind, Doubt, Evidence, Review, Settling
-from retoma.pipelines.classification import examples
+from retoma.pipelines.classification import examples, pictures
 from retoma.pipelines.classification.labels import SUB, from_json
 from retoma.store.query import Command, Query, load
 
@@ -34,6 +34,9 @@ class Seen:
     case_number: str | None
     answer: str | None
     labels: list[dict[str, Any]] | None
+    kind: str | None
+    kept: bool
+    """Whether its file is still the one that was judged."""
 
 
 def _doubt(*columns: Any) -> Doubt:
@@ -82,7 +85,9 @@ class DoubtfulResults:
         return doubts(limit)
 
     def show(self, review: Review) -> Command[Evidence | None]:
-        """The part of the document that was judged, with the words that decided, and the labels by their score."""
+        """The part of the document that was judged, with the words that decided, its page as a picture, and the labels
+        by their score.
+        """
         rows: list[Seen] = yield seen(int(review.item))
         if not rows:
             return None
@@ -91,6 +96,8 @@ class DoubtfulResults:
         return Evidence(
             text=found.chunk_used,
             passage=found.quote,
+            image=_image(found),
+            no_image=pictures.why_not(found.kind, kept=found.kept),
             link=f"/classificador/execucoes/{found.batch_id}/documentos/{found.id}",
             facts=tuple((name, value) for name, value in facts.items() if value),
             choices=tuple(_choices(found)),
@@ -122,6 +129,11 @@ class DoubtfulResults:
                 f"Decision {decision.id} cannot be undone: the document has been classified anew.",
                 next="What has happened to it since stays.",
             )
+
+
+def _image(found: Seen) -> str | None:
+    place = f"/classificador/api/execucoes/{found.batch_id}/resultados/{found.id}/pagina.png"
+    return place if pictures.has_picture(found.kind, kept=found.kept) else None
 
 
 def _choices(found: Seen) -> list[Choice]:

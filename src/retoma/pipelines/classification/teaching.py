@@ -151,7 +151,8 @@ class Lessons(Catalogue):
                 raise NotFound(f"There is no execution {id}.")
             if at_work := await self._rows(refinements.page(batch_id=id, open=True, limit=1), connection):
                 return at_work[0], False
-            wish = _wish(found[0])
+            [mixed] = await self._rows(executions.mixed(id), connection)
+            wish = _wish(found[0], mixed=mixed)
             job = await self.app.enqueue(refine_execution, wish, conn=connection)
             (made,) = await self._rows(refinements.begin(id, wish.project_id, job.id, by=by), connection)
             return (await self._rows(refinements.page(id=made), connection))[0], True
@@ -187,7 +188,7 @@ class Lessons(Catalogue):
         return found
 
 
-def _wish(execution: Execution) -> Wish:
+def _wish(execution: Execution, *, mixed: bool) -> Wish:
     """What a refinement of *execution* needs; refused while it is at work, and where there is nothing to compare."""
     if execution.state in (BatchState.QUEUED, BatchState.RUNNING):
         raise BatchConflict(
@@ -198,6 +199,11 @@ def _wish(execution: Execution) -> Wish:
         raise Conflict(
             f"Execution {execution.id} asked the model {how['model']}, whose results are not compared with each other.",
             next="What people decided stays. Run the project with the model 'local' to spread it.",
+        )
+    if mixed:
+        raise Conflict(
+            f"Execution {execution.id} was re-planned with other categories, and its results are not compared.",
+            next="What people decided stays.",
         )
     return Wish(batch_id=execution.id, project_id=execution.project_id, labels=how["labels"])
 

@@ -22,6 +22,14 @@ def takes_any(app: Retoma, pipeline: str) -> bool:
     return not (pipeline in app.registry.own and app.registry.pipeline(pipeline).internal)
 
 
+def page_to_replan(app: Retoma, pipeline: str) -> str | None:
+    """The path, with ``{id}``, of the page on which a product re-plans its batches."""
+    for each in app.extensions:
+        if each.replans and any(pipeline == own.name for own in each.load_pipelines()):
+            return each.replans
+    return None
+
+
 @router.get("/{id}/cohorts")
 @needs("read", limited=True)
 async def list_cohorts(batch: Found, visit: Here) -> shapes.Cohorts:

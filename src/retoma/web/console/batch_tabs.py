@@ -10,7 +10,7 @@ import orjson
 
 from retoma.model.batch import Batch, Event
 from retoma.model.call import Spend
-from retoma.web.api.cohorts import takes_any
+from retoma.web.api.cohorts import page_to_replan, takes_any
 from retoma.web.console import batch_view as view
 from retoma.web.console.speaking import Say
 from retoma.web.http.auth import CONTENT, Visit
@@ -133,6 +133,7 @@ async def _configuration(visit: Visit, batch: Batch, _wanted: Any, _say: Say) ->
         "content": shown,
         "cohorts": await visit.app.batches.cohorts(batch.id) if batch.cohort > 1 else [],
         "own": takes_any(visit.app, batch.pipeline),
+        "replans": page_to_replan(visit.app, batch.pipeline),
     }
 
 

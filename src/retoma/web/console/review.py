@@ -24,7 +24,7 @@ from retoma.web.console.render import console_page
 from retoma.web.http.audit import Recording, recorded
 from retoma.web.http.auth import Here, Visit, needs
 from retoma.web.pages.forms import fields_of
-from retoma.web.pages.languages import base_of, prefers_page
+from retoma.web.pages.languages import base_of, language_for, prefers_page
 from retoma.web.pages.route import PageRoute
 
 router = APIRouter(prefix="/review", route_class=PageRoute)
@@ -204,6 +204,7 @@ async def _shown(
         review=review,
         content=content,
         evidence=found.evidence,
+        no_image=view.sentence(found.evidence.no_image, language_for(request)) if content else "",
         pieces=view.pieces_of(found.evidence.text, found.evidence.passage) if content else [],
         proposal=view.pretty(review.proposal) if content else "",
         value=value if value is not None else view.pretty(review.proposal) if content else "",

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from retoma.model.review import Agreed, Agreement, Review, Waiting
+from retoma.web.words.sentences import in_portuguese
 
 _LONGEST = 60_000
 _AROUND = 20_000
@@ -22,6 +23,13 @@ class Piece(NamedTuple):
 
     text: str
     marked: bool
+
+
+def sentence(said: str | None, language: str) -> str:
+    """What an extension *said* in English, in *language* where somebody has written that down."""
+    if not said or language == "en":
+        return said or ""
+    return in_portuguese(said) or said
 
 
 def pieces_of(text: str | None, passage: str | None) -> list[Piece]:

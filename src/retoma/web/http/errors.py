@@ -81,6 +81,7 @@ STATUSES = {
     "invalid_cursor": 422,
     "invalid_text": 422,
     "json_too_deep": 422,
+    "page_unshown": 422,
     "pipeline_unknown": 422,
     "program_missing": 422,
     "queue_reserved": 422,

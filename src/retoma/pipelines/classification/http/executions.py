@@ -11,6 +11,7 @@ from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
 from retoma.model.ids import BatchId
+from retoma.pipelines.classification import pictures
 from retoma.pipelines.classification.exports import MEDIA_TYPES
 from retoma.pipelines.classification.http import catalogue, teaching
 from retoma.pipelines.classification.http import result_schemas as result_shapes
@@ -26,6 +27,7 @@ from retoma.web.http import etags
 from retoma.web.http.auth import Here, Visit, needs
 from retoma.web.http.cursors import cursor_of, opened, point_to_next
 from retoma.web.http.error_codes import headers_of
+from retoma.web.http.errors import Refusal
 from retoma.web.http.quotas import quotas_of, submitted
 from retoma.web.http.route import ApiRoute
 from retoma.web.http.stream import STREAM, streamed
@@ -51,6 +53,14 @@ _EXPORTED: dict[int | str, dict[str, Any]] = {
         "headers": headers_of("Content-Disposition"),
     }
 }
+_PICTURE: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "The page; its file name ends with the number of the page.",
+        "content": {"image/png": {"schema": {"type": "string", "format": "binary"}}},
+        "headers": headers_of("Content-Disposition"),
+    }
+}
+_ONLY_SHOWN = "default-src 'none'; frame-ancestors 'none'; sandbox"
 _FORMATS = {"excel": "xlsx", "csv": "csv", "json": "json"}
 
 
@@ -129,6 +139,26 @@ async def list_execution_results(
     page = found[: wanted.limite]
     point_to_next(request, response, cursor_of(page[-1].id) if len(found) > wanted.limite else None)
     return [result_shapes.ResultShown.seen(each, content=visit.may(CONTENT), details=wanted.detalhes) for each in page]
+
+
+@router.get("/execucoes/{id}/resultados/{result}/pagina.png", responses=_PICTURE, response_class=Response)
+@needs(CONTENT, limited=True, refuses=("page_unshown", "provider_unavailable"))
+async def get_result_page(
+    execution: Found, result: Annotated[requests.Id, Path()], visit: Here, request: Request
+) -> Response:
+    """A picture of the page on which the words stand that decided, with the words marked where the page has text; the
+    first page where they are not found.
+    """
+    source = await Classification(visit.app).picture_source(execution.id, result)
+    headers = {"ETag": f'"{source.tag}"', "Content-Security-Policy": _ONLY_SHOWN}
+    if request.headers.get("if-none-match") == headers["ETag"]:
+        return Response(status_code=304, headers=headers)
+    try:
+        found = await pictures.page_of(visit.app, source)
+    except pictures.PageUnshown as error:
+        raise Refusal("page_unshown", said=error.message) from error
+    headers["Content-Disposition"] = f'inline; filename="{source.id}-{found.number}.png"'
+    return Response(found.png, media_type="image/png", headers=headers)
 
 
 @router.get("/execucoes/{id}/mosaico")
@@ -259,6 +289,36 @@ async def resume_execution(
         rota_origem=now.route,
         **_places(request, response),
     )
+
+
+@router.post("/execucoes/{id}/replanejar", status_code=202)
+@needs("operate", limited=True, refuses=("operation_running", "conflict"))
+async def replan_execution(
+    execution: Found, new: shapes.AnotherPrompt, visit: Here, request: Request, response: Response
+) -> shapes.ExecutionReplanned:
+    """Another prompt for the documents that have not begun. Those that have begun go on with theirs, nothing is paid
+    twice, and ``comparar_url`` compares the two.
+    """
+    visit.noted.update({"note": new.observacao} if new.observacao else {})
+    done = await Classification(visit.app).replan(
+        execution.id, new.prompt_id, model=new.modelo, note=new.observacao, by=visit.caller, conn=visit.conn
+    )
+    now = await _now(visit, execution.id)
+    return shapes.ExecutionReplanned(
+        mensagem=_REPLANNED[done.word],
+        execucao_id=now.id,
+        status=EXECUTIONS[now.state],
+        mudou=done.changed,
+        documentos_movidos=done.jobs,
+        comparar_url=f"{request.scope.get('root_path', '')}/api/v1/batches/{now.id}/cohorts",
+        **_places(request, response),
+    )
+
+
+_REPLANNED = {
+    "replanned": "Os documentos que não tinham começado usam o novo prompt.",
+    "already_planned": "A execução já usa este prompt.",
+}
 
 
 @router.post("/execucoes/{id}/reprocessar-erros", status_code=202)

@@ -281,6 +281,29 @@ class ExecutionResumed(Schema):
     eventos_url: str
 
 
+class AnotherPrompt(Asked):
+    """The prompt for the documents that have not begun, a *modelo* when it is to be another one, and what is different,
+    for those who compare.
+    """
+
+    prompt_id: Id
+    modelo: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    observacao: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+
+
+class ExecutionReplanned(Schema):
+    """What a re-plan did; *documentos_movidos* run with the new prompt."""
+
+    mensagem: str
+    execucao_id: int
+    status: ExecutionStatus
+    mudou: bool
+    documentos_movidos: int
+    comparar_url: str
+    status_url: str
+    eventos_url: str
+
+
 class Retried(Schema):
     """What trying the errors again did."""
 

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from pydantic import Field
 from starlette.responses import RedirectResponse
 
-from retoma.errors import NotFound
+from retoma.errors import ConfigurationError, NotFound
 from retoma.model.ids import BatchId
 from retoma.pipelines.classification.http.executions import NAME
 from retoma.pipelines.classification.library import Classification
@@ -33,8 +33,10 @@ MOSAIC = 10_000
 _ROWS = 100
 _GROUPS = 50
 _LARGEST_FORM = 20_000
+_LONGEST_NOTE = 200
+_LONGEST_ID = 18
 SAID = ("resumed", "no_workers", "already_running", "already_finished", "completed", "retried", "nothing_to_retry",
-        "paused", "cancelled", "refining", "taught")  # fmt: skip
+        "paused", "cancelled", "refining", "taught", "replanned", "already_planned")  # fmt: skip
 
 ENDINGS = frozenset(key.rpartition(".")[2] for key in phrases("en") if key.startswith("classifier.document.ending."))
 
@@ -140,6 +142,15 @@ async def _results(library: Classification, run: Execution, wanted: ResultsWante
     return {"results": found[:_ROWS], "more": found[_ROWS - 1].id if len(found) > _ROWS else None, "categories": named}
 
 
+async def _replan(library: Classification, run: Execution, _: ResultsWanted, _say: Say) -> dict[str, Any]:
+    batch = await library.app.batches.get(run.id)
+    return {
+        "prompts": [] if run.state.ended else await library.prompts(),
+        "cohorts": await library.app.batches.cohorts(run.id) if batch.cohort > 1 else [],
+        "span": span,
+    }
+
+
 async def _together(library: Classification, run: Execution, _: ResultsWanted, _say: Say) -> dict[str, Any]:
     return {"finding": await library.finding(run.id)}
 
@@ -150,6 +161,7 @@ _REGIONS = {
     "mosaic": _mosaic,
     "errors": _errors,
     "taught": _taught,
+    "replan": _replan,
     "results": _results,
     "log": _log,
 }
@@ -210,6 +222,26 @@ async def refine(run: Found, library: Library, visit: Here, request: Request) ->
     """Go through it again with what people taught."""
     await library.refine(run.id, by=visit.caller, conn=visit.conn)
     return _back(request, run.id, "refining")
+
+
+@router.post("/replanejar")
+@needs("operate", limited=True, streamed=True)
+async def replan(run: Found, library: Library, visit: Here, request: Request) -> Response:
+    """Another prompt for the documents that have not begun."""
+    said = await fields_of(request, largest=_LARGEST_FORM)
+    prompt = said.get("prompt", "")
+    if not prompt.isascii() or not prompt.isdecimal() or len(prompt) > _LONGEST_ID:
+        raise ConfigurationError("No prompt was chosen.", next="Choose one from the list.")
+    note = said.get("observacao", "").strip()[:_LONGEST_NOTE] or None
+    visit.noted.update({"note": note} if note else {})
+
+    async def act(record: Recording) -> str:
+        async with visit.app.transaction() as conn:
+            done = await library.replan(run.id, int(prompt), note=note, by=visit.caller, conn=conn)
+            await record(conn, run.id)
+        return done.word
+
+    return _back(request, run.id, await recorded(visit, act))
 
 
 @router.post("/documentos/{result}/ensinar")

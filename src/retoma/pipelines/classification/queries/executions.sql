@@ -58,6 +58,31 @@ select execution.batch_id
  order by execution.batch_id desc
  limit 1;
 
+-- name: replanned
+-- In the transaction that re-plans its batch: whoever begins the project with these settings goes on with this execution.
+update retoma.executions as execution
+   set settings_hash = %(settings_hash)s::text
+ where execution.batch_id = %(id)s::bigint
+returning execution.batch_id;
+
+-- name: newest
+-- How many documents have the newest configuration of an execution. The last step of the batch is no document.
+select count(*)::integer as documents
+  from retoma.classifications as result
+  join retoma.batches as batch on batch.id = result.batch_id
+  join retoma.jobs as job on job.id = result.job_id and job.cohort = batch.cohort
+ where result.batch_id = %(id)s::bigint;
+
+-- name: mixed
+-- Whether an execution was re-planned with other categories: then its results are no answers to one question, and cannot
+-- be compared with each other.
+select count(distinct names.told) > 1 as mixed
+  from retoma.cohorts as cohort
+ cross join lateral (
+       select coalesce(string_agg(label ->> 'name', ', ' order by label ->> 'name'), '') as told
+         from json_array_elements(cohort.configuration -> 'labels') as label) as names
+ where cohort.batch_id = %(id)s::bigint;
+
 -- name: project_of
 select execution.project_id
   from retoma.executions as execution

@@ -25,8 +25,9 @@ select result.id
 
 -- name: copy_known
 -- What an earlier execution of the project found in the same content with the same settings: in the document alone, or
--- what a person decided. What its batch made of it is left to that batch. Runs in the transaction that saves the step,
--- which is held to the job's fence.
+-- what a person decided. What its batch made of it is left to that batch. The settings are those the job runs under: a
+-- re-plan may have changed them since its row was made. Runs in the transaction that saves the step, which is held to
+-- the job's fence.
 with earlier as materialized (
     select theirs.*,
            theirs.decided_at is null
@@ -36,7 +37,7 @@ with earlier as materialized (
       join retoma.classifications as theirs
         on theirs.project_id = mine.project_id
        and theirs.sha256 = mine.sha256
-       and theirs.settings_hash = mine.settings_hash
+       and theirs.settings_hash = %(settings_hash)s::text
        and theirs.processed_at is not null
        and theirs.batch_id <> mine.batch_id
      where mine.job_id = %(job_id)s::bigint
@@ -45,7 +46,8 @@ with earlier as materialized (
      limit 1
 )
 update retoma.classifications as mine
-   set category = earlier.category,
+   set settings_hash = earlier.settings_hash,
+       category = earlier.category,
        subcategory = case when earlier.moved then earlier.answer ->> 'subcategoria' else earlier.subcategory end,
        confidence = case when earlier.moved then earlier.answer ->> 'confianca' else earlier.confidence end,
        score = case when earlier.moved then (earlier.answer ->> 'pontuacao')::real else earlier.score end,

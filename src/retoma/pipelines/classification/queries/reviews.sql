@@ -29,12 +29,17 @@ select result.id::text as item, 'classification' as pipeline, found.since, resul
  limit %(limit)s::integer;
 
 -- name: seen
--- A result as a person is shown it, while it is in doubt; with the labels of its execution.
+-- A result as a person is shown it, while it is in doubt; with the labels that its job ran under, and whether its file is
+-- still the one that was judged.
 select result.id, result.batch_id, result.category, result.subcategory, result.justification, result.quote,
        result.chunk_used, result.filename, result.code, result.case_number, result.answer::text as answer,
-       batch.configuration -> 'labels' as labels
+       coalesce(cohort.configuration, batch.configuration) -> 'labels' as labels, document.kind,
+       coalesce(document.sha256 = result.sha256, false) as kept
   from retoma.classifications as result
   join retoma.batches as batch on batch.id = result.batch_id
+  join retoma.project_documents as document on document.id = result.document_id
+  left join retoma.jobs as job on job.id = result.job_id
+  left join retoma.cohorts as cohort on cohort.batch_id = result.batch_id and cohort.number = job.cohort
  where result.id = %(id)s::bigint
    and result.decided_at is null
    and result.processed_at is not null;

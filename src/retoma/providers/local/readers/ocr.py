@@ -24,7 +24,7 @@ _FASTER = 3.0
 def read_picture(file: Path, trail: Trail) -> Extraction:
     """The text in a picture; a TIFF may have several pages."""
     with_engines = _Engines(file, trail)
-    pages = tuple(with_engines.read(_pictures(file), _frames(file)))
+    pages = tuple(with_engines.read(pictures_in(file), frames_in(file)))
     return Extraction(pages=pages, reader=with_engines.named)
 
 
@@ -111,7 +111,7 @@ def _rendered(file: Path, numbers: Sequence[int], trail: Trail) -> Iterator[tupl
             page.close()
 
 
-def _frames(file: Path) -> int:
+def frames_in(file: Path) -> int:
     """How many pictures a file holds; 1 when that cannot be told, for then it is damaged."""
     from PIL import Image  # noqa: PLC0415  # as below
 
@@ -122,7 +122,7 @@ def _frames(file: Path) -> int:
         return 1
 
 
-def _pictures(file: Path) -> Iterator[tuple[int, Picture]]:
+def pictures_in(file: Path) -> Iterator[tuple[int, Picture]]:
     from PIL import Image, ImageSequence, UnidentifiedImageError  # noqa: PLC0415  # comes with rapidocr
 
     Image.MAX_IMAGE_PIXELS = None  # we count before a single pixel is decoded

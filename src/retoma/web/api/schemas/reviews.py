@@ -135,6 +135,7 @@ class ReviewEvidence(Schema):
     text: str | None
     passage: str | None
     image: str | None
+    no_image: str | None
     link: str | None
     facts: list[ReviewFact]
     choices: list[ReviewChoice]
@@ -146,6 +147,7 @@ class ReviewEvidence(Schema):
             text=evidence.text,
             passage=evidence.passage,
             image=evidence.image,
+            no_image=evidence.no_image,
             link=evidence.link,
             facts=[ReviewFact(name=name, value=value) for name, value in evidence.facts],
             choices=[_choice(each) for each in evidence.choices],

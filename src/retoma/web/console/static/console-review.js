@@ -49,7 +49,29 @@
     retoma.announce(document.getElementById("desk-title").textContent, { now: true });
   }
 
+  // A page that cannot be drawn: its text stays, and the reason stands where the picture would.
+  async function unshown(image) {
+    if (image.dataset.failed) return;
+    image.dataset.failed = "yes";
+    let why = "";
+    try {
+      const answer = await fetch(image.src, { headers: { Accept: "application/json", "Accept-Language": document.documentElement.lang } });
+      if (!answer.ok) why = (await answer.json()).detail;
+    } catch { /* nobody answers; the general words are enough */ }
+    const said = document.createElement("p");
+    said.className = "soft review-no-image";
+    said.setAttribute("role", "status");
+    said.textContent = why || retoma.say("console.review.image_failed");
+    const sides = image.closest(".review-sides");
+    image.closest(".review-page").replaceWith(said);
+    sides.classList.remove("both");
+  }
+
+  document.addEventListener("error", (event) => { if (event.target.matches?.(".review-image")) unshown(event.target); }, true);
+
   function begin() {
+    const image = desk().querySelector(".review-image");
+    if (image?.complete && !image.naturalWidth) unshown(image);
     shownAt = performance.now();
     retoma.localise(desk());
     document.getElementById("passage")?.scrollIntoView({ block: "nearest" });
