@@ -16,8 +16,9 @@ from retoma.model.ids import JobId
 from retoma.pipelines.quotes import indices, report_jobs, researches, reviews
 from retoma.pipelines.quotes.library import Quotes
 from retoma.pipelines.quotes.model import ClosedReport
+from retoma.pipelines.quotes.ports import SourceKind
 from retoma.pipelines.quotes.pricing import report, report_pdf, report_xlsx
-from retoma.pipelines.quotes.pricing.correction import load
+from retoma.pipelines.quotes.pricing.correction import TABLE, load, wrong_calculation
 from retoma.pipelines.quotes.pricing.report import (
     Document,
     Report,
@@ -201,6 +202,7 @@ class Reports:
         told = verify.read(content)
         sha256 = fingerprint(told)
         problems += [each for one in told.reports if (each := await self._index_problem(one.research))]
+        problems += [each for one in told.reports for each in await self._bank_problems(one.research)]
         if not problems and not await self.app.fetch(reviews.closed(sha256=sha256)):
             problems.append(("report", "no report with these figures was closed here"))
         return problems
@@ -216,6 +218,21 @@ class Reports:
         return (
             None if load(rows[0].content) == research.index else (where, "its months are not those of the loaded file")
         )
+
+    async def _bank_problems(self, research: Research) -> list[tuple[str, str]]:
+        """Whether the prices that the index made in the price bank follow from the tables that were loaded."""
+        found: list[tuple[str, str]] = []
+        for number, source in enumerate(research.sources, start=1):
+            if source.kind is not SourceKind.BANK or TABLE not in source.detail:
+                continue
+            rows = await self.app.fetch(indices.page(sha256=source.detail[TABLE], limit=1))
+            wrong = (
+                wrong_calculation(source.price, source.detail, load(rows[0].content))
+                if rows
+                else ["its price was corrected by a table, and none with this hash was loaded here"]
+            )
+            found += [(f"item {research.number}, source {number}", each) for each in wrong]
+        return found
 
     # — from rows to a document —
 
