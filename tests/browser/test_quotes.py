@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from .test_accessibility import PHONE, Check, axe, check
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "pipelines" / "quotes"))
 from market import Bill, Product, a_market  # isort: skip - the market is that of the pipeline's own tests
+from pictures import drawn  # isort: skip
 
 __all__ = ["axe", "check"]
 
@@ -150,3 +152,68 @@ def test_the_screens_of_quotes_are_for_everybody(
         page.goto(f"{house.url}/cotacoes{place}{'&' if '?' in place else '?'}lang=en")
         assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"], place
         check(page, f"{place} on a phone, in English")
+
+
+def test_the_bank_photographs_and_reports_are_walked_in_both_languages_and_on_a_phone(
+    house: House, given: dict[type, Any], visit: Visit, check: Check, psql: psycopg.Connection
+) -> None:
+    page = visit(f"{house.url}/cotacoes/banco")
+    check(page, "a bank without vehicles")
+    batch = started(page, house)
+    ask_with_photographs(page, house)
+    for _ in range(2):
+        page.goto(f"{house.url}/cotacoes/")
+        page.get_by_label("Descrição do item").fill("Fiat Uno Mille 2012")
+        page.get_by_role("button", name="Cotar", exact=True).click()
+        with working(house.settings, given, [QUOTES]):
+            expect(page.locator("#life[data-state=DONE], #life[data-state=AWAITING_REVIEW]")).to_be_visible()
+        # The next quote finds another price than the bank has, and a person decides.
+        psql.execute("update quotes.price_bank set price = 1000, updated_at = now() - interval '7 months'")
+    vehicle = page.url
+    page.goto(batch)
+    page.locator("#make-report").click()
+    expect(page.locator("#said")).to_contain_text("O relatório foi pedido")
+    check(page, "a report that waits")
+    with working(house.settings, given, [QUOTES]):
+        expect(page.locator("[data-report=READY]")).to_be_visible()
+    places = [
+        "/", "/banco", "/banco/1", vehicle.partition("/cotacoes")[2], "/itens/3", batch.partition("/cotacoes")[2]
+    ]  # fmt: skip
+
+    for size in ({"width": 1280, "height": 900}, PHONE):
+        page.set_viewport_size(size)
+        for place in places:
+            for language in ("pt", "en"):
+                page.goto(f"{house.url}/cotacoes{place.partition('?')[0]}?lang={language}")
+                page.evaluate("for (const fold of document.querySelectorAll('details.fold')) fold.open = true")
+                assert page.evaluate("document.documentElement.scrollWidth") <= size["width"], (place, size)
+                check(page, f"{place} in {language}, {size['width']} wide")
+
+
+def ask_with_photographs(page: Page, house: House) -> None:
+    """An item with a description and two photographs."""
+    page.goto(f"{house.url}/cotacoes/")
+    page.get_by_label("Descrição do item").fill("Mesa de reunião")
+    images = [{"name": f"{n}.png", "mimeType": "image/png", "buffer": drawn("PNG", (40 + n, 30))} for n in (1, 2)]
+    page.set_input_files("#image", images)
+    page.get_by_role("button", name="Cotar", exact=True).click()
+    expect(page.locator("#image")).to_be_visible()
+
+
+def test_every_report_of_a_batch_and_a_list_to_fill_in_are_downloaded(
+    house: House, given: dict[type, Any], visit: Visit
+) -> None:
+    page = visit(f"{house.url}/cotacoes/?lang=en")
+    with page.expect_download() as template:
+        page.get_by_role("link", name="Download a CSV template").click()
+    batch = started(visit(f"{house.url}/cotacoes/"), house)
+    page.goto(batch)
+    expect(page.locator("#zip")).to_have_count(0)  # nothing has ended
+    with working(house.settings, given, [QUOTES]):
+        expect(page.locator("#zip")).to_be_visible()
+    with page.expect_download() as archive:
+        page.locator("#zip").click()
+
+    assert template.value.suggested_filename == "list-template.csv"
+    with zipfile.ZipFile(archive.value.path()) as file:
+        assert {"lote-1.csv", "cotacao-1.pdf"} <= set(file.namelist())

@@ -246,6 +246,13 @@ class Stage:
 
         return str(self.quotes(made))
 
+    def page_without_picture(self, path: str) -> str:
+        """*path* about a source whose page was kept, and whose picture was not taken."""
+        id, source = map(int, self.source().removeprefix("/cotacoes/itens/").split("/fontes/"))
+        with psycopg.connect(str(self.house.settings.database_url), autocommit=True) as psql:
+            psql.execute("update quotes.quote_sources set evidence_blob = 'x', evidence_kind = 'text/html'")
+        return path.format(id, source)
+
     def list(self, *, paused: bool = False) -> int:
         async def made(quotes: Quotes) -> int:
             id, _ = await quotes.create_batch(f"descricao\nMesa {self.number()}\n".encode(), name="x")
@@ -484,6 +491,10 @@ REQUESTS: dict[str, Callable[[Stage], Asked]] = {
         f"{s.source(counts=False)}/aproveitar",
         form(reason="serve"),
     ),
+    "POST /cotacoes/itens/{id}/fontes/{source}/captura": lambda s: (
+        s.page_without_picture("/cotacoes/itens/{}/fontes/{}/captura"),
+        PAGE,
+    ),
     "POST /cotacoes/itens/{id}/fechar": lambda s: (f"/cotacoes/itens/{s.quote(DONE)}/fechar?sim=1", PAGE),
     "POST /cotacoes/listas/{id}/relatorio": lambda s: (f"/cotacoes/listas/{s.done_list()}/relatorio", PAGE),
     "POST /cotacoes/banco/atualizar": lambda s: ("/cotacoes/banco/atualizar" if s.vehicle() else "", form(mode="IPCA")),
@@ -659,6 +670,11 @@ REQUESTS: dict[str, Callable[[Stage], Asked]] = {
     "POST /api/system/cleanup-old": lambda _: ("/api/system/cleanup-old", {}),
     "POST /api/quotes": lambda s: ("/api/quotes", form(inputText=f"Mesa {s.number()}")),
     "POST /api/quotes/{id}/cancel": lambda s: (f"/api/quotes/{s.quote()}/cancel", {}),
+    "POST /api/quotes/{id}/generate-pdf": lambda s: (f"/api/quotes/{s.quote(DONE)}/generate-pdf", body(close=True)),
+    "POST /api/quotes/{id}/screenshots/{file}/retry": lambda s: (
+        s.page_without_picture("/api/quotes/{}/screenshots/{}/retry"),
+        {},
+    ),
     "POST /api/quotes/{id}/requote": lambda s: (f"/api/quotes/{s.quote(FAILED)}/requote", {}),
     "POST /api/batch-quotes/text": lambda s: ("/api/batch-quotes/text", body(inputText=f"Mesa {s.number()}; Cadeira")),
     "POST /api/batch-quotes/file": lambda s: (

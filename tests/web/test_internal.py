@@ -57,6 +57,7 @@ INPUTS: dict[str, Any] = {
     "sweep-blobs": None,
     "update-bank-vehicle": {"vehicle_id": 1, "mode": "MARKET", "tolerance_percent": "30", "by": "FORGED"},
     "make-quote-report": {"batch_id": 1, "closing": True, "by": "FORGED"},
+    "retake-quote-screenshot": {"quote_id": 1, "source_id": 1, "by": "FORGED"},
     "process-quote": {"text": "FORGED", "code": None},
     "recover-stuck-quotes": None,
     "cleanup-old-processing": None,

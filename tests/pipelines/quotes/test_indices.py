@@ -19,6 +19,8 @@ from retoma import Retoma, Settings
 from retoma.errors import ConfigurationError
 from retoma.pipelines import QUOTES
 from retoma.pipelines.quotes import indices
+from retoma.pipelines.quotes.bank_values import UpdateMode
+from retoma.pipelines.quotes.banking import PriceBank
 from retoma.pipelines.quotes.library import Quotes
 from retoma.pipelines.quotes.markets import market_from
 from retoma.pipelines.quotes.ports import Market
@@ -225,3 +227,58 @@ async def test_an_index_by_name_and_a_table_of_its_own_at_once_are_refused(app: 
         await Quotes(app).create_project("P", report={"index": "IPCA", "index_table": table(["2026-09"])})
     with pytest.raises(ConfigurationError, match="index"):
         await Quotes(app).create_project("P", report={"index": "INPC"})
+
+
+async def from_bank(app: Retoma, psql: psycopg.Connection, *, by_quote: bool) -> int:
+    """The quote of a vehicle whose price in the bank was corrected by the index: by the quote itself, or before it."""
+    library = PriceBank(app)
+    await library.load_index(table(months_back(12)).encode())
+    plain = await library.create_project("Frota", bank_update="IPCA")
+    first = await library.create(VEHICLE, project_id=plain.id)
+    await drain(app)
+    psql.execute("update quotes.price_bank set updated_at = now() - interval '7 months'")
+    if not by_quote:
+        await library.update(mode=UpdateMode.IPCA, by="ana")
+        await drain(app)
+    id = await library.create(VEHICLE, project_id=plain.id)
+    await drain(app)
+    (before,), (after,) = await library.sources(first), await library.sources(id)
+    assert before.price_value is not None
+    assert after.price_value is not None
+    assert after.price_value > before.price_value
+    return id
+
+
+@pytest.mark.parametrize("by_quote", [True, False], ids=["by the quote", "before the quote"])
+class TestCorrectedInTheBank:
+    async def test_a_price_that_the_index_corrected_in_the_bank_is_derived_again(
+        self, app: Retoma, psql: psycopg.Connection, *, by_quote: bool
+    ) -> None:
+        reports = Reports(app)
+        id = await from_bank(app, psql, by_quote=by_quote)
+        await reports.close(quote_id=id, by="ana")
+
+        assert [await reports.verify(await reports.file(kind, quote_id=id)) for kind in KINDS] == [[], [], []]
+
+    @pytest.mark.parametrize(
+        ("change", "said"),
+        [
+            ("price_value = price_value + 0.01", "follows from"),
+            ("""detail = (detail::jsonb || '{"preco_nominal": "1.00"}')::json""", "follows from"),
+            ("""detail = (detail::jsonb || '{"fator": "1.00000001"}')::json""", "its calculation says fator"),
+            ("""detail = (detail::jsonb || '{"indice_sha256": "0"}')::json""", "was loaded here"),
+            ("""detail = (detail::jsonb || '{"desde": "yesterday"}')::json""", "cannot be read"),
+        ],
+    )
+    async def test_one_cent_of_it_or_another_calculation_is_found_also_when_it_was_closed_so(
+        self, app: Retoma, psql: psycopg.Connection, change: str, said: str, *, by_quote: bool
+    ) -> None:
+        reports = Reports(app)
+        id = await from_bank(app, psql, by_quote=by_quote)
+        psql.execute(f"update quotes.quote_sources set {change} where quote_id = {id}".encode())
+        await reports.close(quote_id=id, by="ana")
+
+        problems = await reports.verify(await reports.file("json", quote_id=id))
+
+        assert {where for where, _ in problems} == {f"item {id}, source 1"}
+        assert any(said in what for _, what in problems), problems

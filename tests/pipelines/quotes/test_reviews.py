@@ -127,6 +127,29 @@ class TestClosed:
         assert await database.all(reviews.closed(quote_id=one, sha256="b")) == []
         assert [each.id for each in await database.all(reviews.closed())] == [last]
 
+    async def test_the_content_is_read_only_by_those_who_want_it(
+        self, database: Database, psql: psycopg.Connection
+    ) -> None:
+        one = quote(psql)
+        await database.all(reviews.close(content='{"valor": "1"}', sha256="a", by="ana", quote_id=one))
+
+        assert [each.content for each in await database.all(reviews.closed(quote_id=one))] == [None]
+        assert [each.content for each in await database.all(reviews.closed(quote_id=one, whole=True))] == [
+            {"valor": "1"}
+        ]
+
+
+class TestClosedItems:
+    async def test_the_reports_come_one_by_one_in_their_order_and_as_they_were_written(
+        self, database: Database, psql: psycopg.Connection
+    ) -> None:
+        content = '{"reports": [{"n": 1.10}, {"n": 2}, {"n": 3}]}'
+        (id,) = await database.all(reviews.close(content=content, sha256="a", by="ana", batch_id=batch(psql)))
+
+        assert await database.all(reviews.closed_items(id, after=0, limit=2)) == ['{"n": 1.10}', '{"n": 2}']
+        assert await database.all(reviews.closed_items(id, after=2, limit=2)) == ['{"n": 3}']
+        assert await database.all(reviews.closed_items(id + 1, after=0, limit=2)) == []
+
 
 class TestOfMany:
     async def test_the_decisions_of_these_quotes_come_by_quote_and_in_their_order(

@@ -8,6 +8,7 @@ import psycopg
 import pytest
 
 from retoma.pipelines.quotes import sources
+from retoma.pipelines.quotes.ports import Picture
 from retoma.postgres.database import Database
 
 
@@ -153,3 +154,20 @@ class TestTake:
         for id in (fault, unpriced, elsewhere):
             assert await database.all(sources.take(one, id, why="É o mesmo")) == []
         assert [standing(psql, id) for id in (fault, unpriced, elsewhere)] == before
+
+
+class TestPicture:
+    async def test_it_is_kept_once_and_a_reason_gives_way_to_it(
+        self, database: Database, psql: psycopg.Connection
+    ) -> None:
+        of = quote(psql)
+        id = await saved(database, of, product("a"))
+        first, second = Picture(blob="b", sha256="s"), Picture(blob="c", sha256="t")
+        shown = "select screenshot_file_id, screenshot_sha256, without_screenshot from quotes.quote_sources"
+
+        assert await database.all(sources.picture(of, id, Picture(missing="no Chromium"))) == [id]
+        assert psql.execute(shown).fetchone() == (None, None, "no Chromium")
+        assert await database.all(sources.picture(of, id, first)) == [id]
+        assert await database.all(sources.picture(of, id, second)) == []
+        assert await database.all(sources.picture(of + 1, id, first)) == []
+        assert psql.execute(shown).fetchone() == ("b", "s", None)

@@ -16,6 +16,7 @@ from retoma.pipelines.quotes.bank_values import BankVehicle, NewUpdate, UpdateMo
 from retoma.pipelines.quotes.extraction import keep
 from retoma.pipelines.quotes.model import Terms
 from retoma.pipelines.quotes.ports import Analysis, Evidence, FipeWanted, Market, SourceKind
+from retoma.pipelines.quotes.pricing.correction import calculation
 from retoma.pipelines.quotes.progress import Connection
 from retoma.pipelines.quotes.stages import QUEUE
 from retoma.pipelines.quotes.vehicles import best, from_table
@@ -119,7 +120,7 @@ async def _corrected(connection: Connection, vehicle: BankVehicle, order: BankOr
         mode=UpdateMode.IPCA,
         before=vehicle.price,
         after=told.corrected,
-        detail=bank_updates.calculation(told, table),
+        detail=calculation(told, table),
         job_id=job,
         by=order.by,
     )

@@ -32,20 +32,6 @@ async def corrected(connection: Connection, vehicle: BankVehicle) -> tuple[Corre
     return correct(vehicle.price, table, since=since, until=until), table
 
 
-def calculation(told: Corrected, table: IndexTable) -> dict[str, str]:
-    """How a corrected price came to be, so that a reader with a calculator finds the same cent."""
-    return {
-        "preco_nominal": f"{told.nominal:f}",
-        "indice": told.index,
-        "fator": f"{told.factor:f}",
-        "desde": told.since,
-        "ate": told.until,
-        "fonte_do_indice": told.source,
-        "indice_de": told.dated.isoformat(),
-        "indice_sha256": table.sha256,
-    }
-
-
 async def applied(connection: Connection, new: NewUpdate) -> int:
     """The price is *new* from now on. A job that was here before changes nothing."""
     if new.after is None:

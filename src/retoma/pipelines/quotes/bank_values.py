@@ -56,6 +56,11 @@ class BankVehicle:
     """How its price is brought up to date; None: as the project says."""
     fresh: bool = True
     """Whether the price is young enough to be used as it is."""
+    calculation: dict[str, Any] | None = None
+    """How the index made the price, where it did and somebody asked for it."""
+
+    def __post_init__(self) -> None:
+        parse(self, "calculation")
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,21 +41,17 @@ _NOT_TAKEN = "NÃO ACEITA"
 async def results(library: Quotes, id: BatchId) -> AsyncIterator[bytes]:
     """The pieces of the file. With a mark at its start, spreadsheets read the accents as they are."""
     yield "\ufeff".encode() + _lines([["Linha", *COLUMNS]])
-    known = await _quotes(library, id)
     after = 0
     while page := await library.items(id, after=after, limit=_PAGE):
+        known = await _quotes(library, id, [each.quote_id for each in page if each.quote_id is not None])
         yield _lines([_row(each, known) for each in page])
         after = page[-1].line
 
 
-async def _quotes(library: Quotes, id: BatchId) -> dict[int, Quote]:
-    """Every quote of the batch as it stands, without its long answers."""
-    found: dict[int, Quote] = {}
-    before: int | None = None
-    while page := await library.quotes(batch_id=id, before=before, limit=_PAGE):
-        found |= {each.id: each for each in page}
-        before = page[-1].id
-    return found
+async def _quotes(library: Quotes, id: BatchId, ids: list[int]) -> dict[int, Quote]:
+    """These quotes of the batch as they stand, without their long answers. Their ids rise with their lines."""
+    page = await library.quotes(batch_id=id, before=max(ids) + 1, limit=len(ids)) if ids else []
+    return {each.id: each for each in page}
 
 
 def _row(item: BatchItem, known: dict[int, Quote]) -> list[Any]:

@@ -408,10 +408,10 @@ class Quotes(Catalogue):
             rows = await self._rows(query, connection)
             if not rows:
                 raise Conflict("The report is closed already.", next="Look at the one that is there.")
-            return (await self._rows(reviews.closed(id=rows[0]), connection))[0]
+            return (await self._rows(reviews.closed(id=rows[0], whole=True), connection))[0]
 
     async def closed_reports(self, batch_id: int) -> list[ClosedReport]:
-        """The closed report of a batch, if it has one."""
+        """The closed report of a batch without its content, if it has one."""
         return await self._rows(reviews.closed(batch_id=batch_id))
 
     async def closed_report(
@@ -420,7 +420,7 @@ class Quotes(Catalogue):
         """A closed report, by its own id, or by what it is about."""
         if id is quote_id is batch_id is None:
             raise ConfigurationError("Say which report: its id, its quote or its batch.")
-        rows = await self._rows(reviews.closed(id=id, quote_id=quote_id, batch_id=batch_id))
+        rows = await self._rows(reviews.closed(id=id, quote_id=quote_id, batch_id=batch_id, whole=True))
         if not rows:
             raise NotFound("There is no such closed report.")
         return rows[0]

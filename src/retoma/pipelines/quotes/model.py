@@ -356,7 +356,8 @@ class ClosedReport:
     id: int
     quote_id: int | None
     batch_id: int | None
-    content: dict[str, Any]
+    content: dict[str, Any] | None
+    """None where nobody asked for it."""
     sha256: str
     pdf_blob: str | None
     xlsx_blob: str | None

@@ -23,6 +23,7 @@ from retoma.pipelines.quotes.model import Terms
 from retoma.pipelines.quotes.ports import Analysis, Market, Offer, SourceKind
 from retoma.pipelines.quotes.progress import Working, as_json
 from retoma.pipelines.quotes.report_pipeline import make_quote_report
+from retoma.pipelines.quotes.retake_pipeline import retake_quote_screenshot
 from retoma.pipelines.quotes.sources import Tested
 from retoma.pipelines.quotes.stages import QUEUE, STEPS, ProcessingCheckpoint, QuoteStatus
 from retoma.providers import BlobStore, Chat, Offers
@@ -167,6 +168,7 @@ PIPELINES: tuple[Pipeline[Any, Any], ...] = (
     process_quote_request,
     update_bank_vehicle,
     make_quote_report,
+    retake_quote_screenshot,
     upkeep.recover_stuck_quotes,
     upkeep.cleanup_old_processing,
 )

@@ -242,6 +242,24 @@ class PageRead:
     evidence: Evidence | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Picture:
+    """The picture of a page, or why there is none."""
+
+    blob: str | None = None
+    sha256: str | None = None
+    missing: str | None = None
+
+
+@runtime_checkable
+class Photographer(Protocol):
+    """Takes pictures of pages that were kept. A ``PageReader`` may be one."""
+
+    async def picture(self, html: bytes) -> Picture:
+        """The picture of *html*, kept; what goes wrong is told in the answer."""
+        ...
+
+
 class PageReader(Protocol):
     """Opens pages and keeps them. What a page does wrong is told in the answer and never raised."""
 

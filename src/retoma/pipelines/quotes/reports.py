@@ -12,11 +12,13 @@ import orjson
 
 from retoma.app.retoma import Retoma
 from retoma.errors import Conflict, NotFound
+from retoma.model.ids import JobId
 from retoma.pipelines.quotes import indices, report_jobs, researches, reviews
 from retoma.pipelines.quotes.library import Quotes
 from retoma.pipelines.quotes.model import ClosedReport
+from retoma.pipelines.quotes.ports import SourceKind
 from retoma.pipelines.quotes.pricing import report, report_pdf, report_xlsx
-from retoma.pipelines.quotes.pricing.correction import load
+from retoma.pipelines.quotes.pricing.correction import TABLE, load, wrong_calculation
 from retoma.pipelines.quotes.pricing.report import (
     Document,
     Report,
@@ -27,6 +29,7 @@ from retoma.pipelines.quotes.pricing.report import (
 )
 from retoma.pipelines.quotes.report_jobs import ReportJob
 from retoma.pipelines.quotes.report_pipeline import ReportOrder, make_quote_report
+from retoma.pipelines.quotes.retake_pipeline import PAGE, RetakeOrder, retake_quote_screenshot, still_open
 from retoma.providers import BlobStore
 
 Kind = Literal["pdf", "xlsx", "json"]
@@ -63,10 +66,23 @@ class Reports:
             closed = await self.library.closed_report(quote_id=quote_id, batch_id=batch_id)
         except NotFound:
             told = await self._document(quote_id, batch_id, conn=None, draft=True)
-            return await self._rendered(kind, told, pictures=quote_id is not None)
+            return await self.rendered(kind, told, pictures=quote_id is not None)
         kept = {"pdf": closed.pdf_blob, "xlsx": closed.xlsx_blob}.get(kind)
         content = await self.blob(kept) if kept else None
-        return content or await self._rendered(kind, of_row(closed), pictures=closed.quote_id is not None)
+        return content or await self.rendered(kind, of_row(closed), pictures=closed.quote_id is not None)
+
+    async def written_of_quote(self, quote_id: int) -> str | None:
+        """Write the report of a quote that has ended; its fingerprint where it is closed, None for a draft."""
+        quote = await self.library.quote(quote_id)
+        if not quote.status.ended:
+            raise Conflict(
+                f"Quote {quote_id} is {quote.status}: it has no report yet.", next="Come back when it has ended."
+            )
+        await self.file("pdf", quote_id=quote_id)
+        try:
+            return (await self.library.closed_report(quote_id=quote_id)).sha256
+        except NotFound:
+            return None
 
     async def blob(self, name: str) -> bytes | None:
         """What is kept under *name*; None when it is not there."""
@@ -91,8 +107,8 @@ class Reports:
             told = await self._document(quote_id, batch_id, conn=connection, draft=False)
             sha256 = fingerprint(told)
             names = {kind: f"{researches.FOLDER}/{sha256[:2]}/{sha256}.{kind}" for kind in ("pdf", "xlsx")}
-            await self._keep(names["pdf"], await self._rendered("pdf", told, pictures=quote_id is not None))
-            await self._keep(names["xlsx"], await self._rendered("xlsx", told, pictures=False))
+            await self._keep(names["pdf"], await self.rendered("pdf", told, pictures=quote_id is not None))
+            await self._keep(names["xlsx"], await self.rendered("xlsx", told, pictures=False))
             return await self.library.close_report(
                 to_json(told).decode(),
                 sha256,
@@ -110,7 +126,8 @@ class Reports:
 
         await self.app.registry.provider(BlobStore).put(name, once())
 
-    async def _rendered(self, kind: Kind, told: Document, *, pictures: bool) -> bytes:
+    async def rendered(self, kind: Kind, told: Document, *, pictures: bool) -> bytes:
+        """The file of a document, with the pictures of its pages where they are wanted and kept."""
         if kind == "json":
             return to_json(told)
         if kind == "xlsx":
@@ -154,6 +171,25 @@ class Reports:
             return made.pdf_blob if kind == "pdf" else made.xlsx_blob
         return None
 
+    # — pictures —
+
+    async def retake(self, quote_id: int, source_id: int, *, by: str, conn: object = None) -> JobId:
+        """Have a worker take the picture of a page that has none, from the page as it was kept. Refused where there is
+        a picture or no page, and where the report is closed.
+        """
+        async with self._within(conn) as connection:
+            await self.library.quote(quote_id, conn=connection)
+            found = [each for each in await self.library.sources(quote_id, conn=connection) if each.id == source_id]
+            if not found:
+                raise NotFound(f"Quote {quote_id} has no source {source_id}.")
+            if found[0].screenshot_file_id is not None:
+                raise Conflict(f"Source {source_id} has its picture already.", next="Look at the one that is there.")
+            if found[0].evidence_blob is None or (found[0].evidence_kind or PAGE) != PAGE:
+                raise Conflict(f"Source {source_id} has no page of which a picture could be taken.")
+            await still_open(connection, quote_id)
+            order = RetakeOrder(quote_id=quote_id, source_id=source_id, by=by)
+            return (await self.app.enqueue(retake_quote_screenshot, order, conn=connection)).id
+
     # — verifying —
 
     async def verify(self, content: bytes) -> list[tuple[str, str]]:
@@ -166,6 +202,7 @@ class Reports:
         told = verify.read(content)
         sha256 = fingerprint(told)
         problems += [each for one in told.reports if (each := await self._index_problem(one.research))]
+        problems += [each for one in told.reports for each in await self._bank_problems(one.research)]
         if not problems and not await self.app.fetch(reviews.closed(sha256=sha256)):
             problems.append(("report", "no report with these figures was closed here"))
         return problems
@@ -181,6 +218,21 @@ class Reports:
         return (
             None if load(rows[0].content) == research.index else (where, "its months are not those of the loaded file")
         )
+
+    async def _bank_problems(self, research: Research) -> list[tuple[str, str]]:
+        """Whether the prices that the index made in the price bank follow from the tables that were loaded."""
+        found: list[tuple[str, str]] = []
+        for number, source in enumerate(research.sources, start=1):
+            if source.kind is not SourceKind.BANK or TABLE not in source.detail:
+                continue
+            rows = await self.app.fetch(indices.page(sha256=source.detail[TABLE], limit=1))
+            wrong = (
+                wrong_calculation(source.price, source.detail, load(rows[0].content))
+                if rows
+                else ["its price was corrected by a table, and none with this hash was loaded here"]
+            )
+            found += [(f"item {research.number}, source {number}", each) for each in wrong]
+        return found
 
     # — from rows to a document —
 

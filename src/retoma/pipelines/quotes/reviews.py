@@ -56,7 +56,16 @@ def close(
 
 
 def closed(
-    *, id: int | None = None, quote_id: int | None = None, batch_id: int | None = None, sha256: str | None = None
+    *,
+    id: int | None = None,
+    quote_id: int | None = None,
+    batch_id: int | None = None,
+    sha256: str | None = None,
+    whole: bool = False,
 ) -> Query[ClosedReport]:
-    params = {"id": id, "quote_id": quote_id, "batch_id": batch_id, "sha256": sha256}
+    params = {"id": id, "quote_id": quote_id, "batch_id": batch_id, "sha256": sha256, "whole": whole}
     return Query(SQL["closed"], ClosedReport, params)
+
+
+def closed_items(id: int, *, after: int, limit: int) -> Query[str]:
+    return Query(SQL["closed_items"], str, {"id": id, "after": after, "limit": limit})

@@ -10,7 +10,7 @@ from decimal import Decimal
 import orjson
 
 from retoma.pipelines.quotes.model import Source
-from retoma.pipelines.quotes.ports import Evidence
+from retoma.pipelines.quotes.ports import Evidence, Picture
 from retoma.store.query import Query, array, load
 
 SQL = load("retoma.pipelines.quotes.queries", "sources.sql")
@@ -90,3 +90,8 @@ def drop(quote_id: int, id: int, *, why: str) -> Query[int]:
 
 def take(quote_id: int, id: int, *, why: str) -> Query[int]:
     return Query(SQL["take"], int, {"quote_id": quote_id, "id": id, "why": why})
+
+
+def picture(quote_id: int, id: int, taken: Picture) -> Query[int]:
+    params = {"quote_id": quote_id, "id": id, "blob": taken.blob, "sha256": taken.sha256, "missing": taken.missing}
+    return Query(SQL["picture"], int, params)

@@ -24,6 +24,7 @@ from retoma.pipelines.quotes.ports import (
     Refusal,
     SourceKind,
 )
+from retoma.pipelines.quotes.pricing.correction import calculation
 from retoma.pipelines.quotes.pricing.domains import domain_of
 from retoma.pipelines.quotes.progress import Connection, Working
 from retoma.pipelines.quotes.sources import Tested
@@ -154,6 +155,8 @@ def _from_bank(known: BankVehicle) -> Tested:
             "codigo_fipe": known.codigo_fipe,
             "ano": str(known.ano),
             "mes_referencia": known.reference_month or "",
+            # So that a price that the index made in the bank can be derived again from the table.
+            **(known.calculation or {}),
         },
     )
 
@@ -194,7 +197,7 @@ async def _known(connection: Connection, wanted: FipeWanted, months: int) -> Ban
 async def _corrected(connection: Connection, id: int, known: BankVehicle) -> Tested:
     """The price of the bank in money of today: a source of the quote, and the bank's price from now on."""
     told, table = await bank_updates.corrected(connection, known)
-    memory = bank_updates.calculation(told, table)
+    memory = calculation(told, table)
     today = datetime.now(UTC)
     plain = _from_bank(known)
     found = replace(plain, price=told.corrected, dated=today, detail={**plain.detail, **memory})

@@ -53,6 +53,14 @@ class ReportWanted(asked.Asked):
     close: bool = False
 
 
+class TemplateWanted(asked.Wanted):
+    """In which language a list is to be filled in; else as the Accept-Language says."""
+
+    lang: Annotated[
+        Literal["pt", "en"] | None, Field(description="The language of the columns; else as the Accept-Language says.")
+    ] = None
+
+
 class ImageGroups(asked.Wanted):
     """Which photographs show one item."""
 

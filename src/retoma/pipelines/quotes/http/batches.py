@@ -11,6 +11,8 @@ from fastapi.responses import StreamingResponse
 
 from retoma.errors import Conflict
 from retoma.model.ids import BatchId
+from retoma.pipelines.quotes import list_templates
+from retoma.pipelines.quotes.archives import ZIP, archive
 from retoma.pipelines.quotes.exports import CSV, results
 from retoma.pipelines.quotes.http import batch_schemas as shapes
 from retoma.pipelines.quotes.http import schemas as desk_shapes
@@ -30,7 +32,7 @@ from retoma.web.http.cursors import cursor_of, opened, point_to_next
 from retoma.web.http.errors import Refusal
 from retoma.web.http.quotas import quotas_of, submitted
 from retoma.web.http.route import ApiRoute
-from retoma.web.words import number_of
+from retoma.web.words import language_of, number_of
 
 ROOT = "/api/batch-quotes"
 
@@ -40,6 +42,8 @@ _PROBLEMS_TOLD = 100
 _PROBLEMS_SHOWN = 1000
 MOST_AT_THE_DOOR = 200
 """Quotes of a batch whose draft is written within a request; a larger one is work for a worker."""
+PLAIN = {"Content-Encoding": "identity"}
+"""For what is packed already."""
 _FILES = {"pdf": "pdf", "excel": "xlsx", "xlsx": "xlsx"}
 
 
@@ -171,6 +175,15 @@ async def list_batch_quotes(
     return shapes.BatchQuotes(batches=shown, next=following)
 
 
+@router.get("/template", responses=files_of("text/csv"), response_class=Response)
+@needs("read", limited=True, refuses=LIMITED)
+async def get_batch_template(wanted: Annotated[shapes.TemplateWanted, Query()], request: Request) -> Response:
+    """An empty list as CSV, with the columns that an upload recognises. Only the description must be filled in."""
+    asked = wanted.lang or language_of(request.headers.get("accept-language", ""), otherwise="pt")
+    headers = {"Content-Disposition": f'attachment; filename="{list_templates.NAMES[asked]}"'}
+    return Response(list_templates.template(asked), media_type=CSV, headers=headers)
+
+
 @router.get("/{id:int}")
 @needs("read", limited=True, refuses=LIMITED)
 async def get_batch_quotes(id: Number, library: Library, visit: Here) -> shapes.BatchWhole:
@@ -218,23 +231,26 @@ async def get_batch_costs(id: Number, library: Library) -> shapes.BatchCosts:
 
 @router.get(
     "/{id}/download/{format}",
-    responses=files_of(MEDIA_TYPES["pdf"], MEDIA_TYPES["xlsx"], "text/csv"),
+    responses=files_of(MEDIA_TYPES["pdf"], MEDIA_TYPES["xlsx"], "text/csv", ZIP),
     response_class=Response,
 )
 @needs(CONTENT, limited=True, refuses=(*LIMITED, "conflict"))
 async def download_batch(
-    id: Number, format: Annotated[Literal["pdf", "excel", "xlsx", "csv"], Path()], library: Library, visit: Here
+    id: Number, format: Annotated[Literal["pdf", "excel", "xlsx", "csv", "zip"], Path()], library: Library, visit: Here
 ) -> Response:
     """The report of a batch as PDF or as a spreadsheet, a draft until it is closed; or all its results as CSV, with the
-    rows that were not taken. That of a large batch is written by a worker, once it was asked for.
+    rows that were not taken; or a ZIP with that CSV and the report of each quote that has ended, written while it is
+    sent. The report of a large batch is written by a worker, once it was asked for.
     """
     batch = await library.batch(id)
-    ending = _FILES.get(format, "csv")
+    ending = _FILES.get(format, format)
     headers = {"Content-Disposition": f'attachment; filename="lote-{id}.{ending}"'}
     if ending == "csv":
         return StreamingResponse(results(library, BatchId(id)), media_type=CSV, headers=headers)
-    kind: Any = ending
     reports = Reports(visit.app)
+    if ending == "zip":
+        return StreamingResponse(await archive(reports, id), media_type=ZIP, headers=headers | PLAIN)
+    kind: Any = ending
     for closed in await library.closed_reports(id):
         if blob := closed.pdf_blob if kind == "pdf" else closed.xlsx_blob:
             return await streamed(visit, blob, MEDIA_TYPES[ending], f"lote-{id}.{ending}")

@@ -382,3 +382,22 @@ class Screenshots(Schema):
     """The pictures of the pages on which prices were read, in the order in which they were tested."""
 
     screenshots: list[Screenshot]
+
+
+class QuotePdf(Schema):
+    """The report of a quote: where it is, and whether it is final."""
+
+    quote_id: int
+    closed: bool
+    sha256: str | None
+    pdf_url: str
+
+
+class ScreenshotRetried(Schema):
+    """A picture that a worker takes."""
+
+    quote_id: int
+    source_id: int
+    job_id: int
+    status_url: str
+    screenshot_url: str

@@ -9,6 +9,7 @@ from fastapi.responses import StreamingResponse
 
 from retoma.errors import NotFound
 from retoma.pipelines.quotes.http import quote_schemas as shapes
+from retoma.pipelines.quotes.http.batch_schemas import ReportWanted
 from retoma.pipelines.quotes.http.context import CONTENT, LIMITED, Library, Number, base_of, files_of
 from retoma.pipelines.quotes.http.forms import READS, given, made
 from retoma.pipelines.quotes.http.kept import sent
@@ -202,6 +203,45 @@ async def get_quote_screenshot(
 
 
 # — acting —
+
+
+@router.post("/{id}/generate-pdf")
+@needs("operate", limited=True, refuses=(*LIMITED, "conflict"))
+async def generate_quote_pdf(
+    id: Number, library: Library, visit: Here, request: Request, wanted: ReportWanted | None = None
+) -> shapes.QuotePdf:
+    """Write the report of a quote, and say where it is: a draft of this moment, or, with ``close``, the final one. That
+    never changes, and nobody decides about the quote from then on. Refused until the quote has ended.
+    """
+    reports = Reports(library.app)
+    place = base_of(request, f"{ROOT}/{id}/pdf")
+    if (wanted or ReportWanted()).close:
+        closed = await reports.close(quote_id=id, by=visit.caller, conn=visit.conn)
+        return shapes.QuotePdf(quote_id=id, closed=True, sha256=closed.sha256, pdf_url=place)
+    visit.unchanged = True
+    sha256 = await reports.written_of_quote(id)
+    return shapes.QuotePdf(quote_id=id, closed=sha256 is not None, sha256=sha256, pdf_url=place)
+
+
+@router.post("/{id}/screenshots/{file}/retry", status_code=202)
+@needs("operate", limited=True, refuses=(*LIMITED, "conflict"))
+async def retry_quote_screenshot(
+    id: Number,
+    file: Annotated[requests.Id, Path()],
+    library: Library,
+    visit: Here,
+    request: Request,
+    response: Response,
+    _: requests.Nothing | None = None,
+) -> shapes.ScreenshotRetried:
+    """Have the picture of a page taken that has none, from the page as it was kept: the shop is not asked again.
+    Refused where there is a picture, where no page was kept, and once the report is closed.
+    """
+    job = await Reports(library.app).retake(id, file, by=visit.caller, conn=visit.conn)
+    await submitted(request, "job", [job])
+    place = response.headers["Location"] = base_of(request, f"/api/v1/jobs/{job}")
+    shown = base_of(request, f"{ROOT}/{id}/screenshots/{file}")
+    return shapes.ScreenshotRetried(quote_id=id, source_id=file, job_id=job, status_url=place, screenshot_url=shown)
 
 
 @router.post("/{id}/cancel")

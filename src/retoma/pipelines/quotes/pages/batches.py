@@ -80,6 +80,10 @@ async def show_batch(
         "wanted": wanted,
         "results": await Reports(library.app).ordered(id, limit=5),
         "report": next(iter(await library.closed_reports(id)), None),
+        "ended": any(
+            standing.status_distribution.get(each, 0)
+            for each in (QuoteStatus.DONE, QuoteStatus.AWAITING_REVIEW, QuoteStatus.ERROR)
+        ),
         "open": any(
             standing.status_distribution.get(each, 0) for each in (QuoteStatus.PENDING, QuoteStatus.PROCESSING)
         ),

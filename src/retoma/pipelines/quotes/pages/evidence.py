@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query, Response
+from fastapi import APIRouter, Path, Query, Request, Response
 
 from retoma.errors import NotFound
 from retoma.pipelines.quotes.http.kept import sent
 from retoma.pipelines.quotes.images import MOST_OF_ITEM
 from retoma.pipelines.quotes.model import Source
-from retoma.pipelines.quotes.pages.context import CONTENT, Library, Number
+from retoma.pipelines.quotes.pages.context import CONTENT, Library, Number, led
+from retoma.pipelines.quotes.reports import Reports
 from retoma.web.api.schemas.requests import Id
 from retoma.web.http.auth import Here, Visit, needs
+from retoma.web.http.quotas import submitted
 from retoma.web.pages.route import PageRoute
 
 router = APIRouter(prefix="/itens/{id}", route_class=PageRoute)
@@ -49,6 +51,15 @@ async def show_image(
         raise NotFound(f"Quote {id} has no image {numero}.")
     image = images[numero - 1]
     return await sent(visit, image.blob, image.kind, f"item-{id}-{numero}", inline=True)
+
+
+@router.post("/fontes/{source}/captura")
+@needs("operate", limited=True)
+async def retake_screenshot(id: Number, source: Part, library: Library, visit: Here, request: Request) -> Response:
+    """Have the picture of a page taken that has none."""
+    job = await Reports(library.app).retake(id, source, by=visit.caller, conn=visit.conn)
+    await submitted(request, "job", [job])
+    return led(request, f"/itens/{id}?dito=retaking")
 
 
 async def _source(library: Library, visit: Visit, id: int, source: int) -> Source:

@@ -51,7 +51,9 @@ class QuotesWanted(Wanted):
 class QuoteWanted(Wanted):
     """What was just done."""
 
-    dito: Literal["", "accepted", "refused", "added", "dropped", "taken", "recovered", "cancelled", "closed"] = ""
+    dito: Literal[
+        "", "accepted", "refused", "added", "dropped", "taken", "recovered", "cancelled", "closed", "retaking"
+    ] = ""
 
 
 @router.get("")

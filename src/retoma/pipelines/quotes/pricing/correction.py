@@ -25,6 +25,8 @@ from retoma.pipelines.quotes.pricing.statistics import EXACT
 
 INDICES = ("IPCA", "IGP-M")
 FACTOR_PLACES = Decimal("0.00000001")
+TABLE = "indice_sha256"
+"""Where a calculation names the file of its table."""
 _DECEMBER = 12
 _MOST_ROWS = 2_000
 
@@ -131,6 +133,40 @@ def correct(price: Decimal, table: IndexTable, *, since: date, until: date) -> C
             source=table.source,
             dated=table.dated,
         )
+
+
+def calculation(told: Corrected, table: IndexTable) -> dict[str, str]:
+    """How a corrected price came to be, so that a reader with a calculator finds the same cent."""
+    return {
+        "preco_nominal": f"{told.nominal:f}",
+        "indice": told.index,
+        "fator": f"{told.factor:f}",
+        "desde": told.since,
+        "ate": told.until,
+        "fonte_do_indice": told.source,
+        "indice_de": told.dated.isoformat(),
+        TABLE: table.sha256,
+    }
+
+
+def wrong_calculation(price: Decimal | None, told: Mapping[str, str], table: IndexTable) -> list[str]:
+    """What does not hold in a calculation: it is done again with *table*, and each figure is compared."""
+    try:
+        since, until = (date.fromisoformat(f"{told[month]}-01") for month in ("desde", "ate"))
+        again = correct(Decimal(told["preco_nominal"]), table, since=since, until=until)
+    except (KeyError, ValueError, InvalidOperation, ConfigurationError):
+        return ["its correction by the index cannot be read, or its table lacks a month"]
+    wrong = [
+        f"its calculation says {name} {told.get(name)}, and {figure} follows from the table"
+        for name, figure in calculation(again, table).items()
+        if told.get(name) != figure
+    ]
+    if price is None or cents(price) != again.corrected:
+        wrong.append(
+            f"the report says {price}, and {again.corrected} follows from {again.nominal} by the {table.index} of "
+            f"{table.dated}"
+        )
+    return wrong
 
 
 def missing_month(table: IndexTable | None, *, since: date, until: date) -> str | None:

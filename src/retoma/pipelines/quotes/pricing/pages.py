@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from retoma.errors import IsolatedFailure
-from retoma.pipelines.quotes.ports import Evidence, PageRead, Refusal
+from retoma.pipelines.quotes.ports import Evidence, PageRead, Picture, Refusal
 from retoma.pipelines.quotes.pricing import screenshots
 from retoma.pipelines.quotes.pricing.domains import NO_PAGE, Shops, domain_of
 from retoma.pipelines.quotes.pricing.extract import read_apart
@@ -68,13 +68,25 @@ class Pages:
         captured_at = self.clock()
         content = html.encode()
         sha256, blob = await self._put(content, "text/html")
-        kept = Evidence(url=url, sha256=sha256, blob=blob, captured_at=captured_at)
+        picture = await self.picture(content)
+        return Evidence(
+            url=url,
+            sha256=sha256,
+            blob=blob,
+            captured_at=captured_at,
+            screenshot=picture.blob,
+            screenshot_sha256=picture.sha256,
+            without_screenshot=picture.missing,
+        )
+
+    async def picture(self, html: bytes) -> Picture:
+        """The picture of a page that was kept."""
         try:
-            picture = await screenshots.take(content, browser=self.browser, timeout=_SCREENSHOT_SECONDS)
+            taken = await screenshots.take(html, browser=self.browser, timeout=_SCREENSHOT_SECONDS)
         except screenshots.NoScreenshot as error:
-            return replace(kept, without_screenshot=str(error))
-        picture_sha256, picture_blob = await self._put(picture, "image/png")
-        return replace(kept, screenshot=picture_blob, screenshot_sha256=picture_sha256)
+            return Picture(missing=str(error))
+        sha256, blob = await self._put(taken, "image/png")
+        return Picture(blob=blob, sha256=sha256)
 
     async def _put(self, content: bytes, kind: str) -> tuple[str, str]:
         """Keep *content* under its own hash: the same bytes are kept once, and others cannot take their place."""

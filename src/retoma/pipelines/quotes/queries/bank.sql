@@ -15,11 +15,16 @@ returning id;
 
 -- name: find
 -- By its code, or by the words of brand and model; the year must be the same. Whether the price is too old to be used as
--- it is, the row says.
+-- it is, the row says; and by which calculation the index made it, where it did.
 select vehicle.id, vehicle.codigo_fipe, vehicle.ano, vehicle.marca, vehicle.modelo, vehicle.combustivel,
        vehicle.vehicle_type, vehicle.price, vehicle.reference_month, vehicle.evidence_blob, vehicle.evidence_sha256,
        vehicle.updated_at, vehicle.update_mode,
-       vehicle.updated_at > now() - make_interval(months => %(months)s::integer) as fresh
+       vehicle.updated_at > now() - make_interval(months => %(months)s::integer) as fresh,
+       (select case when change.mode = 'IPCA' and change.price_after = vehicle.price then change.detail end
+          from quotes.bank_updates as change
+         where change.vehicle_id = vehicle.id and change.state = 'APPLIED'
+         order by change.id desc
+         limit 1) as calculation
   from quotes.price_bank as vehicle
  where vehicle.ano = %(ano)s::integer
    and case when %(codigo_fipe)s::text is not null then vehicle.codigo_fipe = %(codigo_fipe)s::text

@@ -29,7 +29,9 @@ on conflict do nothing
 returning id;
 
 -- name: closed
-select report.id, report.quote_id, report.batch_id, report.content, report.sha256, report.pdf_blob, report.xlsx_blob,
+-- The content of a large batch has a hundred megabytes: it is read only by those who want it.
+select report.id, report.quote_id, report.batch_id,
+       case when %(whole)s::boolean then report.content end as content, report.sha256, report.pdf_blob, report.xlsx_blob,
        report.closed_by, report.closed_at
   from quotes.closed_reports as report
  where (%(id)s::bigint is null or report.id = %(id)s::bigint)
@@ -38,3 +40,13 @@ select report.id, report.quote_id, report.batch_id, report.content, report.sha25
    and (%(sha256)s::text is null or report.sha256 = %(sha256)s::text)
  order by report.id desc
  limit 1;
+
+-- name: closed_items
+-- The reports of its items one by one, as the closed document has them: what PostgreSQL takes apart is never whole here.
+select item.content::text as content
+  from quotes.closed_reports as report
+ cross join lateral json_array_elements(report.content -> 'reports') with ordinality as item (content, number)
+ where report.id = %(id)s::bigint
+   and item.number > %(after)s::bigint
+ order by item.number
+ limit %(limit)s::integer;

@@ -49,3 +49,12 @@ update quotes.quote_sources as source
  where source.id = %(id)s::bigint and source.quote_id = %(quote_id)s::bigint and source.price_value is not null
    and (source.is_valid or source.failure_reason in ('BY_PERSON', 'OUTSIDE_BLOCK', 'PRICE_MISMATCH'))
 returning source.id;
+
+-- name: picture
+-- Once: a picture that is there stays. Where none could be taken, the row says why.
+update quotes.quote_sources as source
+   set screenshot_file_id = %(blob)s::text,
+       screenshot_sha256 = %(sha256)s::text,
+       without_screenshot = %(missing)s::text
+ where source.id = %(id)s::bigint and source.quote_id = %(quote_id)s::bigint and source.screenshot_file_id is null
+returning source.id;
