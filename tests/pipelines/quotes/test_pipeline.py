@@ -276,3 +276,28 @@ async def test_where_the_first_table_does_not_know_a_vehicle_the_next_one_is_ask
     assert (quote.status, quote.valor_medio) == ("DONE", Decimal("21345.00"))
     assert [each.extraction_method for each in found] == ["API_FIPE"]
     assert bill.lines("search") == [], "no shop was asked"
+
+
+async def test_more_products_that_a_list_refutes_cost_no_more_statements(
+    make: Make, bill: Bill, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good = [Product("a", "100"), Product("b", "104"), Product("c", "110")]
+    covers = [Product(f"x{number}", "105", title=f"Capa {number}") for number in range(40)]
+    sent: list[int] = []
+    plain = psycopg.AsyncCursor.execute
+
+    async def counted(self: Any, query: Any, *given: Any, **options: Any) -> Any:
+        if "quotes." in str(query):
+            sent[-1] += 1
+        return await plain(self, query, *given, **options)
+
+    monkeypatch.setattr(psycopg.AsyncCursor, "execute", counted)
+    for products in (good, good + covers[:1], good + covers):  # the first one makes the project
+        sent.append(0)
+        async with make(a_market(bill, products)) as app:
+            id = await Quotes(app).create("Mesa")
+            await drain(app)
+            found = len(await Quotes(app).sources(id))
+        assert found == len(products)
+
+    assert sent[1] == sent[2]
