@@ -55,7 +55,7 @@ WORKER_ONLY = {
     "documents.documents.finish", "embeddings.texts.store", "books.sessions.planned",
     "quotes.report_jobs.advance", "quotes.report_jobs.begin", "quotes.report_jobs.finish",
     "quotes.bank.put", "quotes.requests.advance", "quotes.requests.begin", "quotes.requests.finish",
-    "quotes.sources.picture",
+    "quotes.sources.picture", "quotes.requests.advance_tested", "quotes.requests.init",
 }  # fmt: skip
 WEB_ONLY = {
     "limits.remove",

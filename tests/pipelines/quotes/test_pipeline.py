@@ -10,13 +10,13 @@ from typing import Any
 
 import psycopg
 import pytest
-from market import Bill, Product, Register, a_market
+from market import Bill, Product, Register, Table, a_market
 
 from retoma import Retoma, Settings
 from retoma.pipelines import QUOTES
 from retoma.pipelines.quotes.library import Quotes
 from retoma.pipelines.quotes.model import Quote
-from retoma.pipelines.quotes.ports import Refusal
+from retoma.pipelines.quotes.ports import Market, Refusal
 from retoma.providers import Answer, Prompt, ProviderDown, Usage
 from retoma.store.query import Query
 from retoma.testing import drain
@@ -263,3 +263,41 @@ async def test_a_market_closes_what_its_sources_have_opened(bill: Bill) -> None:
     await replace(market, sources=[*market.sources, Closing(bill)]).aclose()
 
     assert closed == ["register"]
+
+
+async def test_where_the_first_table_does_not_know_a_vehicle_the_next_one_is_asked(make: Make, bill: Bill) -> None:
+    plain, other = a_market(bill, knows=False), Table(bill)
+    other.provider = "second"
+    sources = [*plain.sources, other]
+    async with make(Market(understanding=plain.understanding, sources=sources, pages=plain.pages)) as app:
+        quote = await quoted(app, "Fiat Uno Mille 2012")
+        found = await Quotes(app).sources(quote.id)
+
+    assert (quote.status, quote.valor_medio) == ("DONE", Decimal("21345.00"))
+    assert [each.extraction_method for each in found] == ["API_FIPE"]
+    assert bill.lines("search") == [], "no shop was asked"
+
+
+async def test_more_products_that_a_list_refutes_cost_no_more_statements(
+    make: Make, bill: Bill, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good = [Product("a", "100"), Product("b", "104"), Product("c", "110")]
+    covers = [Product(f"x{number}", "105", title=f"Capa {number}") for number in range(40)]
+    sent: list[int] = []
+    plain = psycopg.AsyncCursor.execute
+
+    async def counted(self: Any, query: Any, *given: Any, **options: Any) -> Any:
+        if "quotes." in str(query):
+            sent[-1] += 1
+        return await plain(self, query, *given, **options)
+
+    monkeypatch.setattr(psycopg.AsyncCursor, "execute", counted)
+    for products in (good, good + covers[:1], good + covers):  # the first one makes the project
+        sent.append(0)
+        async with make(a_market(bill, products)) as app:
+            id = await Quotes(app).create("Mesa")
+            await drain(app)
+            found = len(await Quotes(app).sources(id))
+        assert found == len(products)
+
+    assert sent[1] == sent[2]

@@ -10,8 +10,9 @@ import pytest
 from psycopg import sql
 
 from retoma.bench import quote_figures
-from retoma.pipelines.quotes import requests
+from retoma.pipelines.quotes import requests, sources
 from retoma.pipelines.quotes.model import Figures, RecoveredQuote, Share
+from retoma.pipelines.quotes.progress import as_json
 from retoma.pipelines.quotes.requests import NewQuote
 from retoma.postgres.database import Database
 from retoma.store.query import Query
@@ -174,6 +175,24 @@ class TestWanted:
         assert await database.all(requests.wanted(other)) == []
 
 
+class TestInit:
+    async def test_the_first_stage_is_reached_and_the_item_comes_with_its_terms(
+        self, database: Database, psql: psycopg.Connection
+    ) -> None:
+        mine, late = job(psql), job(psql)
+        id = quote(psql, "PROCESSING", job_id=mine, codigo_item="C-1")
+        over = quote(psql, "CANCELLED", job_id=late)
+
+        (wanted,) = await database.all(requests.init(mine, step="initializing", percentage=5))
+
+        assert (wanted.quote_id, wanted.codigo_item, wanted.terms) == (id, "C-1", {"prices": 3})
+        assert seen(psql, id, "processing_checkpoint", "current_step", "progress_percentage") == (
+            "INIT", "initializing", 5,
+        )  # fmt: skip
+        assert await database.all(requests.init(late, step="initializing", percentage=5)) == []
+        assert seen(psql, over, "processing_checkpoint") == (None,)
+
+
 class TestBegin:
     async def test_the_holder_is_named_and_lost_attempts_are_counted(
         self, database: Database, psql: psycopg.Connection
@@ -241,7 +260,72 @@ class TestAdvance:
         assert seen(psql, id, "status", "current_step", "processing_checkpoint") == (status, None, None)
 
 
+class TestAdvanceTested:
+    async def test_products_are_written_once_each_in_their_order_with_the_stage(
+        self, database: Database, psql: psycopg.Connection
+    ) -> None:
+        id = quote(psql, "PROCESSING")
+        at = {"step": "prices", "percentage": 60, "checkpoint": "PRICES"}
+        one = told(
+            sources.Tested(key="a", kind="SHOP", provider="p", title="Mesa", price=Decimal("10.50"), detail={"x": "1"})
+        )
+        two = told(
+            sources.Tested(key="b", kind="SHOP", provider="p", title="Outra", reason="SOLD_OUT", message="Não há."), 1
+        )
+
+        assert await database.all(requests.advance_tested(id, as_json([one]), **at)) == [id]
+        assert await database.all(requests.advance_tested(id, as_json([one, two]), **at)) == [id]
+
+        rows = psql.execute(
+            "select key, position, price_value, is_valid, failure_reason, failure_message, detail::text, is_accepted "
+            "from quotes.quote_sources where quote_id = %s order by position",
+            [id],
+        ).fetchall()
+        assert rows == [
+            ("a", 1, Decimal("10.50"), True, None, None, '{"x":"1"}', False),
+            ("b", 2, None, False, "SOLD_OUT", "Não há.", "{}", False),
+        ]
+        assert seen(psql, id, "processing_checkpoint", "progress_percentage") == ("PRICES", 60)
+
+    async def test_a_quote_that_is_over_gets_nothing(self, database: Database, psql: psycopg.Connection) -> None:
+        id = quote(psql, "CANCELLED")
+        one = told(sources.Tested(key="a", kind="SHOP", provider="p", title="Mesa", price=Decimal(10)))
+
+        assert await database.all(requests.advance_tested(id, as_json([one]), step="s", percentage=1)) == []
+        assert psql.execute("select count(*) from quotes.quote_sources").fetchone() == (0,)
+
+
+def told(tested: sources.Tested, number: int = 0) -> dict[str, Any]:
+    return {"number": number, **sources.row(tested)}
+
+
 class TestFinish:
+    async def test_these_prices_count_and_no_others_and_a_refused_one_never(
+        self, database: Database, psql: psycopg.Connection
+    ) -> None:
+        id, other = quote(psql, "PROCESSING"), quote(psql, "PROCESSING")
+        for of in (id, other):
+            for key, reason in (("a", None), ("b", None), ("c", "SOLD_OUT")):
+                new = sources.Tested(key=key, kind="SHOP", provider="p", title="Mesa", price=Decimal(10), reason=reason)
+                await database.all(sources.save(of, new))
+        psql.execute("update quotes.quote_sources set is_accepted = true where key = 'a'")
+
+        await database.all(requests.finish(id, "DONE", step="done", figures=FOUND, accepted=["b", "c"]))
+
+        counts = "select quote_id, key from quotes.quote_sources where is_accepted order by quote_id, key"
+        assert psql.execute(counts).fetchall() == [(id, "b"), (other, "a")]
+
+    async def test_the_prices_of_one_that_is_over_stay_as_they_were(
+        self, database: Database, psql: psycopg.Connection
+    ) -> None:
+        id = quote(psql, "CANCELLED")
+        await database.all(
+            sources.save(id, sources.Tested(key="a", kind="SHOP", provider="p", title="Mesa", price=Decimal(10)))
+        )
+
+        assert await database.all(requests.finish(id, "DONE", step="done", figures=FOUND, accepted=["a"])) == []
+        assert psql.execute("select is_accepted from quotes.quote_sources").fetchall() == [(False,)]
+
     async def test_it_ends_with_its_values_and_nobody_holds_it(
         self, database: Database, psql: psycopg.Connection
     ) -> None:

@@ -72,30 +72,6 @@ class TestSave:
         assert kept == [("Cadeira", Decimal("10.00"))]
 
 
-class TestAccept:
-    async def test_these_prices_count_and_no_longer_those_of_before(
-        self, database: Database, psql: psycopg.Connection
-    ) -> None:
-        one = quote(psql)
-        a, b = await saved(database, one, product("a")), await saved(database, one, product("b"))
-        await database.all(sources.accept(one, ["a"]))
-
-        assert sorted(await database.all(sources.accept(one, ["b"]))) == [a, b]
-        accepted = psql.execute("select key from quotes.quote_sources where is_accepted").fetchall()
-        assert accepted == [("b",)]
-
-    async def test_a_refused_product_and_one_of_another_quote_are_left_alone(
-        self, database: Database, psql: psycopg.Connection
-    ) -> None:
-        one, other = quote(psql, 1), quote(psql, 2)
-        refused = await saved(database, one, product("a", reason="BLOCKED"))
-        elsewhere = await saved(database, other, product("a"))
-
-        assert await database.all(sources.accept(one, ["a"])) == []
-        assert standing(psql, refused) == (False, False, "BLOCKED", None)
-        assert standing(psql, elsewhere) == (True, False, None, None)
-
-
 class TestPage:
     async def test_the_products_of_these_quotes_come_by_quote_and_place(
         self, database: Database, psql: psycopg.Connection
@@ -117,7 +93,7 @@ class TestDrop:
     async def test_a_price_that_counts_is_left_out_once(self, database: Database, psql: psycopg.Connection) -> None:
         one = quote(psql)
         id = await saved(database, one, product("a"))
-        await database.all(sources.accept(one, ["a"]))
+        psql.execute("update quotes.quote_sources set is_accepted = true")
 
         assert await database.all(sources.drop(one, id, why="Outro modelo")) == [id]
         assert await database.all(sources.drop(one, id, why="De novo")) == []

@@ -79,32 +79,36 @@ async def begin(connection: Connection, job: int) -> int:
 
 async def init(connection: Connection, job: int, percentage: int) -> Wanted:
     """What *job* must find a price for."""
-    rows = await fetch(connection, requests.wanted(job))
+    rows = await fetch(connection, requests.init(job, step="initializing", percentage=percentage))
     if not rows:
-        raise Reject(f"quote_gone: there is no quote for job {job}.")
-    told = {"checkpoint": str(ProcessingCheckpoint.INIT), "step": "initializing", "percentage": percentage}
-    await _advance(connection, rows[0].quote_id, told)
+        raise Reject(
+            f"quote_over: the quote of job {job} was cancelled or given up meanwhile; nothing more is asked or paid."
+        )
     return rows[0]
 
 
 async def _advance(connection: Connection, id: int, told: dict[str, Any]) -> int:
-    rows = await fetch(connection, requests.advance(id, **told))
+    return _only(await fetch(connection, requests.advance(id, **told)), id)
+
+
+async def _tested(connection: Connection, id: int, given: list[Tested], told: dict[str, Any]) -> int:
+    once: dict[str, Tested] = {}
+    for each in given:
+        once.setdefault(each.key, each)
+    rows = [{"number": number, **sources.row(each)} for number, each in enumerate(once.values())]
+    return _only(await fetch(connection, requests.advance_tested(id, as_json(rows), **told)), id)
+
+
+def _only(rows: list[int], id: int) -> int:
     if not rows:
         raise Reject(f"quote_over: quote {id} was cancelled or given up meanwhile; nothing more is asked or paid.")
     return rows[0]
 
 
-async def _tested(connection: Connection, id: int, given: list[Tested], told: dict[str, Any]) -> int:
-    for each in given:
-        await fetch(connection, sources.save(id, each))
-    return await _advance(connection, id, told)
-
-
 async def _finish(
     connection: Connection, id: int, status: str, figures: Figures, accepted: list[str], told: dict[str, Any]
 ) -> int:
-    await fetch(connection, sources.accept(id, accepted))
-    rows = await fetch(connection, requests.finish(id, status, figures=figures, **told))
+    rows = await fetch(connection, requests.finish(id, status, figures=figures, accepted=accepted, **told))
     if not rows:
         raise Reject(f"quote_over: quote {id} was cancelled or given up before it could end.")
     return rows[0]

@@ -102,6 +102,10 @@ def wanted(job_id: int) -> Query[Wanted]:
     return Query(SQL["wanted"], Wanted, {"job_id": job_id})
 
 
+def init(job_id: int, *, step: str, percentage: int) -> Query[Wanted]:
+    return Query(SQL["init"], Wanted, {"job_id": job_id, "step": step, "percentage": percentage})
+
+
 def begin(job_id: int) -> Query[int]:
     return Query(SQL["begin"], int, {"job_id": job_id})
 
@@ -132,6 +136,10 @@ def advance(
     return Query(SQL["advance"], int, params)
 
 
+def advance_tested(id: int, given: str, **told: Any) -> Query[int]:
+    return Query(SQL["advance_tested"], int, {**advance(id, **told).params, "given": given})
+
+
 def finish(
     id: int,
     status: str,
@@ -141,10 +149,12 @@ def finish(
     checkpoint: str | None = None,
     percentage: int | None = None,
     error: str | None = None,
+    accepted: Sequence[str] = (),
 ) -> Query[int]:
     params = {
         **_figures(figures),
         "id": id,
+        "keys": array(list(accepted)),
         "status": status,
         "step": step,
         "checkpoint": checkpoint,

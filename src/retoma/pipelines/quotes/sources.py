@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
+from typing import Any
 
 import orjson
 
@@ -44,9 +45,15 @@ class Tested:
 
 
 def save(quote_id: int, tested: Tested, *, by: str | None = None) -> Query[int]:
+    told = row(tested, by=by)
+    params = {**told, "quote_id": quote_id, "detail": orjson.dumps(told["detail"]).decode()}
+    return Query(SQL["save"], int, params)
+
+
+def row(tested: Tested, *, by: str | None = None) -> dict[str, Any]:
+    """What is written of a product."""
     seen = tested.evidence
-    params = {
-        "quote_id": quote_id,
+    return {
         "key": tested.key,
         "kind": tested.kind,
         "provider": tested.provider,
@@ -70,14 +77,9 @@ def save(quote_id: int, tested: Tested, *, by: str | None = None) -> Query[int]:
         "is_valid": tested.is_valid,
         "reason": tested.reason,
         "message": tested.message,
-        "detail": orjson.dumps(tested.detail).decode(),
+        "detail": tested.detail,
         "by": by,
     }
-    return Query(SQL["save"], int, params)
-
-
-def accept(quote_id: int, keys: Sequence[str]) -> Query[int]:
-    return Query(SQL["accept"], int, {"quote_id": quote_id, "keys": array(list(keys))})
 
 
 def page(quotes: Sequence[int]) -> Query[Source]:

@@ -52,15 +52,18 @@ async def priced(quote: Working, market: Market, analysis: Analysis) -> Priced |
     if known is not None and mode is not UpdateMode.MARKET:
         await quote.note("using_cached_price", codigo_fipe=known.codigo_fipe)
         return await _of_bank(quote, known, mode)
-    for source in market.sources:
-        query = source.query_for(analysis) if source.kind is SourceKind.TABLE else None
-        if query is None:
-            continue
-        await quote.note("searching_fipe", query=query)
+    tables = [
+        (source, query)
+        for source in market.sources
+        if source.kind is SourceKind.TABLE and (query := source.query_for(analysis)) is not None
+    ]
+    if tables:
+        await quote.note("searching_fipe", query=tables[0][1])
+    for source, query in tables:
         answer = await quote.run.search(f"search/{source.provider}", source, query, limit=10, timeout=_SECONDS)
         offer = best(source.read(answer), wanted, quote.terms)
         if offer is None:
-            return None
+            continue
         evidence = await quote.run.step(
             f"evidence/{source.provider}", keep, market.pages, answer.raw, f"{source.provider}:{query}"
         )

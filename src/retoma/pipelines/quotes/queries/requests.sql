@@ -49,39 +49,89 @@ update quotes.quote_requests as quote
    and not (quote.status = 'ERROR' and starts_with(coalesce(quote.error_message, ''), 'given_up:'))
 returning quote.id;
 
+-- name: init
+-- The first stage and what is wanted, in the transaction that saves the step. A quote that is over gives no row.
+update quotes.quote_requests as quote
+   set processing_checkpoint = 'INIT',
+       current_step = %(step)s::text,
+       progress_percentage = %(percentage)s::smallint,
+       step_details = null,
+       last_heartbeat = now()
+  from quotes.configurations as configuration
+ where quote.job_id = %(job_id)s::bigint
+   and quote.status = 'PROCESSING'
+   and configuration.id = quote.config_version_id
+returning quote.id as quote_id, quote.input_type, quote.input_text, quote.input_blob, quote.input_sha256,
+          quote.input_kind, quote.codigo_item, quote.unit, quote.quantity, configuration.terms, quote.input_more;
+
 -- name: advance
 -- In the transaction that saves the step. A quote that was cancelled or given up meanwhile gives no row.
 update quotes.quote_requests as quote
-   set processing_checkpoint = coalesce(%(checkpoint)s::text, quote.processing_checkpoint),
-       current_step = %(step)s::text,
-       progress_percentage = %(percentage)s::smallint,
-       step_details = %(details)s::json,
-       resume_data = coalesce(%(resume_data)s::json, quote.resume_data),
-       claude_payload_json = coalesce(%(analysis)s::json, quote.claude_payload_json),
-       search_query_final = coalesce(%(query)s::text, quote.search_query_final),
-       google_shopping_response_json = coalesce(%(shopping)s::json, quote.google_shopping_response_json),
-       shopping_response_saved_at = case when %(shopping)s::json is null then quote.shopping_response_saved_at
-                                         else now() end,
-       last_heartbeat = now()
+-- include: reaching
  where quote.id = %(id)s::bigint and quote.status = 'PROCESSING'
 returning quote.id;
 
+-- name: advance_tested
+-- The same, with the products that were tested: one statement, however many they are. A product that is there already
+-- stays as it is, and takes no place of its own.
+with reached as (
+    update quotes.quote_requests as quote
+-- include: reaching
+     where quote.id = %(id)s::bigint and quote.status = 'PROCESSING'
+    returning quote.id
+), saved as (
+    insert into quotes.quote_sources (quote_id, key, position, kind, provider, title, seller, url, domain, page_title,
+                                      listed_price, price_value, currency, dated, extraction_method, evidence_blob,
+                                      evidence_sha256, evidence_kind, screenshot_file_id, screenshot_sha256,
+                                      without_screenshot, captured_at, is_valid, failure_reason, failure_message, detail,
+                                      added_by)
+    select reached.id, given.key,
+           (select count(*) from quotes.quote_sources as before where before.quote_id = reached.id)
+               + row_number() over (order by given.number),
+           given.kind, given.provider, given.title, given.seller, given.url, given.domain, given.page_title,
+           given.listed_price, given.price, given.currency, given.dated, given.method, given.evidence_blob,
+           given.evidence_sha256, given.evidence_kind, given.screenshot, given.screenshot_sha256,
+           given.without_screenshot, given.captured_at, given.is_valid, given.reason, given.message, given.detail,
+           given.by
+      from reached
+     cross join json_to_recordset(%(given)s::json) as given (
+               number integer, key text, kind text, provider text, title text, seller text, url text, domain text,
+               page_title text, listed_price numeric, price numeric, currency text, dated timestamptz, method text,
+               evidence_blob text, evidence_sha256 text, evidence_kind text, screenshot text, screenshot_sha256 text,
+               without_screenshot text, captured_at timestamptz, is_valid boolean, reason text, message text,
+               detail json, by text)
+     where not exists (select 1 from quotes.quote_sources as before
+                        where before.quote_id = reached.id and before.key = given.key)
+    on conflict (quote_id, key) do nothing
+)
+select reached.id from reached;
+
 -- name: finish
-update quotes.quote_requests as quote
-   set status = %(status)s::text,
-       processing_checkpoint = coalesce(%(checkpoint)s::text, quote.processing_checkpoint),
-       current_step = %(step)s::text,
-       progress_percentage = coalesce(%(percentage)s::smallint, quote.progress_percentage),
-       valor_medio = %(mean)s::numeric,
-       valor_minimo = %(lowest)s::numeric,
-       valor_maximo = %(highest)s::numeric,
-       variacao_percentual = %(spread)s::numeric,
-       error_message = %(error)s::text,
-       last_heartbeat = now(),
-       completed_at = now(),
-       worker_id = null
- where quote.id = %(id)s::bigint and quote.status = 'PROCESSING'
-returning quote.id;
+-- The end, and the prices that make the value and no others: all of it, or nothing where the quote is over.
+with ended as (
+    update quotes.quote_requests as quote
+       set status = %(status)s::text,
+           processing_checkpoint = coalesce(%(checkpoint)s::text, quote.processing_checkpoint),
+           current_step = %(step)s::text,
+           progress_percentage = coalesce(%(percentage)s::smallint, quote.progress_percentage),
+           valor_medio = %(mean)s::numeric,
+           valor_minimo = %(lowest)s::numeric,
+           valor_maximo = %(highest)s::numeric,
+           variacao_percentual = %(spread)s::numeric,
+           error_message = %(error)s::text,
+           last_heartbeat = now(),
+           completed_at = now(),
+           worker_id = null
+     where quote.id = %(id)s::bigint and quote.status = 'PROCESSING'
+    returning quote.id
+), accepted as (
+    update quotes.quote_sources as source
+       set is_accepted = source.key = any (%(keys)s::text[])
+      from ended
+     where source.quote_id = ended.id
+       and source.is_valid
+)
+select ended.id from ended;
 
 -- name: page
 select quote.id, quote.job_id, quote.project_id, quote.config_version_id, quote.status, quote.input_type,

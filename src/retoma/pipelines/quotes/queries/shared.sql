@@ -29,3 +29,17 @@
    from quotes.quote_requests as quote
    left join retoma.jobs as job on job.id = quote.job_id
    left join retoma.workers as worker on worker.id = job.worker_id) as quote
+
+-- name: reaching
+-- How far a quote has come; what is not told stays as it was.
+   set processing_checkpoint = coalesce(%(checkpoint)s::text, quote.processing_checkpoint),
+       current_step = %(step)s::text,
+       progress_percentage = %(percentage)s::smallint,
+       step_details = %(details)s::json,
+       resume_data = coalesce(%(resume_data)s::json, quote.resume_data),
+       claude_payload_json = coalesce(%(analysis)s::json, quote.claude_payload_json),
+       search_query_final = coalesce(%(query)s::text, quote.search_query_final),
+       google_shopping_response_json = coalesce(%(shopping)s::json, quote.google_shopping_response_json),
+       shopping_response_saved_at = case when %(shopping)s::json is null then quote.shopping_response_saved_at
+                                         else now() end,
+       last_heartbeat = now()

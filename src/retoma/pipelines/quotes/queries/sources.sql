@@ -17,14 +17,6 @@ values (%(quote_id)s::bigint, %(key)s::text,
 on conflict (quote_id, key) do nothing
 returning id;
 
--- name: accept
--- These prices make the value, and no other.
-update quotes.quote_sources as source
-   set is_accepted = source.key = any (%(keys)s::text[])
- where source.quote_id = %(quote_id)s::bigint
-   and source.is_valid
-returning source.id;
-
 -- name: page
 select source.id, source.quote_id, source.key, source.position, source.kind, source.provider, source.title,
        source.seller, source.url, source.domain, source.page_title, source.listed_price, source.price_value,
