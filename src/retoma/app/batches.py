@@ -272,7 +272,7 @@ class Batches:
 
     async def operations(self, id: BatchId, *, limit: int = 20) -> list[Operation]:
         """The commands that were or are being carried out on a batch in pieces, newest first."""
-        return await self._run.ask(batch_commands.operations_of(id, limit=limit))
+        return await self._run.ask(figure_commands.operations_of(id, limit=limit))
 
     async def carry_out(self, operation: int) -> AsyncIterator[Operation]:
         """Carry out an operation, and yield its progress after each piece; several processes may do so at once."""

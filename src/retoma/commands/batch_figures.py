@@ -8,11 +8,11 @@ from collections.abc import Collection, Sequence
 from retoma.commands import batches as batch_commands
 from retoma.errors import ConfigurationError, NotFound
 from retoma.model import validation
-from retoma.model.batch import Progress
+from retoma.model.batch import Operation, Progress
 from retoma.model.batch_figures import Bucket, Member
 from retoma.model.ids import BatchId, JobId
 from retoma.model.job import JobState
-from retoma.store import batch_figures
+from retoma.store import batch_figures, operations
 from retoma.store.batch_figures import MemberFilter
 from retoma.store.query import Command
 
@@ -79,5 +79,13 @@ def members(
     )
     batch_commands.check_id(id)
     rows: list[Member] = yield batch_figures.members(id, wanted)
+    yield from batch_commands.there(id, rows)
+    return rows
+
+
+def operations_of(id: BatchId, *, limit: int) -> Command[list[Operation]]:
+    """The commands that were or are being carried out on a batch in pieces, newest first."""
+    batch_commands.check_id(id)
+    rows: list[Operation] = yield operations.of(id, limit=limit)
     yield from batch_commands.there(id, rows)
     return rows

@@ -20,7 +20,6 @@ from retoma.model.batch import (
     Durations,
     ErrorGroup,
     Event,
-    Operation,
     Plan,
     Progress,
     StepFigures,
@@ -32,7 +31,7 @@ from retoma.model.job import Receipt
 from retoma.model.last_step import LastStep
 from retoma.model.pilot import Pilot, pilot_of
 from retoma.run.pipeline import Pipeline, must_be_pipeline
-from retoma.store import batches, operations
+from retoma.store import batches
 from retoma.store.batches import Hold, NewBatch
 from retoma.store.query import Command
 from retoma.telemetry.tracing import Sending
@@ -372,14 +371,6 @@ def cohorts(id: int) -> Command[list[Cohort]]:
     """The configurations of a batch, and how the jobs went that ran under each."""
     check_id(id)
     rows: list[Cohort] = yield batches.cohorts(id)
-    yield from there(id, rows)
-    return rows
-
-
-def operations_of(id: int, *, limit: int) -> Command[list[Operation]]:
-    """The commands that were or are being carried out on a batch in pieces, newest first."""
-    check_id(id)
-    rows: list[Operation] = yield operations.of(id, limit=limit)
     yield from there(id, rows)
     return rows
 
