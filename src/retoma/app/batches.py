@@ -32,7 +32,7 @@ from retoma.model.ids import BatchId, JobId
 from retoma.model.job import JobState, Receipt
 from retoma.model.pilot import Pilot
 from retoma.run.pipeline import Pipeline
-from retoma.store import batches, operations
+from retoma.store import batches
 
 In = TypeVar("In")
 
@@ -272,8 +272,7 @@ class Batches:
 
     async def operations(self, id: BatchId, *, limit: int = 20) -> list[Operation]:
         """The commands that were or are being carried out on a batch in pieces, newest first."""
-        await self.get(id)
-        return await self._run.ask(job_commands.only(operations.of(id, limit=limit)))
+        return await self._run.ask(figure_commands.operations_of(id, limit=limit))
 
     async def carry_out(self, operation: int) -> AsyncIterator[Operation]:
         """Carry out an operation, and yield its progress after each piece; several processes may do so at once."""

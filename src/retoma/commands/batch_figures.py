@@ -8,11 +8,11 @@ from collections.abc import Collection, Sequence
 from retoma.commands import batches as batch_commands
 from retoma.errors import ConfigurationError, NotFound
 from retoma.model import validation
-from retoma.model.batch import Progress
+from retoma.model.batch import Operation, Progress
 from retoma.model.batch_figures import Bucket, Member
 from retoma.model.ids import BatchId, JobId
 from retoma.model.job import JobState
-from retoma.store import batch_figures
+from retoma.store import batch_figures, operations
 from retoma.store.batch_figures import MemberFilter
 from retoma.store.query import Command
 
@@ -27,15 +27,18 @@ def standings(ids: Collection[BatchId]) -> Command[dict[BatchId, Progress]]:
 
 
 def mosaic(id: BatchId) -> Command[str]:
-    yield from batch_commands.one(id)
-    return (yield batch_figures.mosaic(id))[0]  # type: ignore[no-any-return]
+    batch_commands.check_id(id)
+    letters: str = (yield batch_figures.mosaic(id))[0]
+    yield from batch_commands.there(id, letters)
+    return letters
 
 
 def placed(id: BatchId, place: int) -> Command[JobId]:
     """The job at a *place* of the mosaic; the first is 0."""
     validation.whole("place", place, 0, 2**31 - 1)
-    yield from batch_commands.one(id)
+    batch_commands.check_id(id)
     rows: list[JobId] = yield batch_figures.placed(id, place)
+    yield from batch_commands.there(id, rows)
     if not rows:
         raise NotFound(f"Batch {id} has no job at place {place}.")
     return rows[0]
@@ -43,8 +46,9 @@ def placed(id: BatchId, place: int) -> Command[JobId]:
 
 def series(id: BatchId, *, buckets: int) -> Command[list[Bucket]]:
     validation.whole("buckets", buckets, 1, MOST_BUCKETS)
-    yield from batch_commands.one(id)
+    batch_commands.check_id(id)
     rows: list[Bucket] = yield batch_figures.series(id, buckets=buckets)
+    yield from batch_commands.there(id, rows)
     return rows
 
 
@@ -73,6 +77,15 @@ def members(
         after=max(0, min(after, validation.LARGEST_ID)),
         limit=limit,
     )
-    yield from batch_commands.one(id)
+    batch_commands.check_id(id)
     rows: list[Member] = yield batch_figures.members(id, wanted)
+    yield from batch_commands.there(id, rows)
+    return rows
+
+
+def operations_of(id: BatchId, *, limit: int) -> Command[list[Operation]]:
+    """The commands that were or are being carried out on a batch in pieces, newest first."""
+    batch_commands.check_id(id)
+    rows: list[Operation] = yield operations.of(id, limit=limit)
+    yield from batch_commands.there(id, rows)
     return rows

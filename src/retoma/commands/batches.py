@@ -192,7 +192,7 @@ def fill(
     batch; without it this piece has one of its own.
     """
     must_be_pipeline(pipeline)
-    _check_id(id)
+    check_id(id)
     found: list[batches.Filling] = yield batches.filling(id)
     if not found:
         batch = yield from one(id)
@@ -267,14 +267,20 @@ def _refuse_seal(id: int, expected: int, size: int) -> NoReturn:
 
 
 def one(id: int) -> Command[Batch]:
-    _check_id(id)
+    check_id(id)
     rows: list[Batch] = yield batches.one(id)
     if not rows:
         raise _not_found(id)
     return rows[0]
 
 
-def _check_id(id: int) -> None:
+def there(id: int, found: object) -> Command[None]:
+    """Make sure that a batch exists where nothing was *found* of it; what was found proves that it does."""
+    if not found:
+        yield from one(id)
+
+
+def check_id(id: int) -> None:
     if not validation.is_id(id):
         raise _not_found(id)
 
@@ -312,7 +318,7 @@ def page(
 
 
 def progress(id: int) -> Command[Progress]:
-    _check_id(id)
+    check_id(id)
     rows: list[Progress] = yield batches.progress(id)
     if not rows:
         raise _not_found(id)
@@ -320,32 +326,35 @@ def progress(id: int) -> Command[Progress]:
 
 
 def steps(id: int) -> Command[list[StepFigures]]:
-    yield from one(id)
+    check_id(id)
     rows: list[StepFigures] = yield batches.steps(id)
+    yield from there(id, rows)
     return rows
 
 
 def durations(id: int) -> Command[Durations]:
-    yield from one(id)
-    return (yield batches.durations(id))[0]  # type: ignore[no-any-return]
+    check_id(id)
+    found: Durations = (yield batches.durations(id))[0]
+    yield from there(id, found.jobs)
+    return found
 
 
 def errors(id: int) -> Command[list[ErrorGroup]]:
-    yield from one(id)
+    check_id(id)
     rows: list[ErrorGroup] = yield batches.errors(id)
+    yield from there(id, rows)
     return rows
 
 
 def events(id: int, *, after: int, limit: int, jobs: bool = True) -> Command[list[Event]]:
-    _check_id(id)
+    check_id(id)
     rows: list[Event] = yield batches.events(id, after=after, limit=limit, jobs=jobs)
-    if not rows:
-        yield from one(id)
+    yield from there(id, rows)
     return rows
 
 
 def explained(id: int, *, words: bool = True) -> Command[Explanation]:
-    _check_id(id)
+    check_id(id)
     rows = yield batches.evidence(id)
     if not rows:
         raise _not_found(id)
@@ -360,8 +369,9 @@ def pilot(id: int) -> Command[Pilot]:
 
 def cohorts(id: int) -> Command[list[Cohort]]:
     """The configurations of a batch, and how the jobs went that ran under each."""
-    yield from one(id)
+    check_id(id)
     rows: list[Cohort] = yield batches.cohorts(id)
+    yield from there(id, rows)
     return rows
 
 
@@ -421,7 +431,7 @@ def _resumable(batch: Batch) -> tuple[bool, str | None]:
 
 
 def hold(id: int) -> Command[Hold]:
-    _check_id(id)
+    check_id(id)
     yield batches.alone(id)
     rows: list[Hold] = yield batches.hold(id)
     if not rows:

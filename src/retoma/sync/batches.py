@@ -33,7 +33,7 @@ from retoma.model.ids import BatchId, JobId
 from retoma.model.job import JobState, Receipt
 from retoma.model.pilot import Pilot
 from retoma.run.pipeline import Pipeline
-from retoma.store import batches, operations
+from retoma.store import batches
 from retoma.sync.runner import Runner
 
 In = TypeVar("In")
@@ -274,8 +274,7 @@ class Batches:
 
     def operations(self, id: BatchId, *, limit: int = 20) -> list[Operation]:
         """The commands that were or are being carried out on a batch in pieces, newest first."""
-        self.get(id)
-        return self._run.ask(job_commands.only(operations.of(id, limit=limit)))
+        return self._run.ask(figure_commands.operations_of(id, limit=limit))
 
     def carry_out(self, operation: int) -> Iterator[Operation]:
         """Carry out an operation, and yield its progress after each piece; several processes may do so at once."""

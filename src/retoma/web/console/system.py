@@ -24,12 +24,11 @@ _QUOTAS = ("quota", "cota")
 async def show_system(visit: Here, request: Request, again: Annotated[str, Query(max_length=1)] = "") -> Response:
     """Whether the system is well."""
     place: SiteContext = request.state.retoma
-    found = await place.room(Checkup).findings(anew=again == "1" and visit.may("operate"))
+    found, health = await place.room(Checkup).whole(anew=again == "1" and visit.may("operate"))
     shown = told(found, language_for(request), whole=visit.may("operate"))
     configured = [place for place, each in enumerate(found) if each.what.startswith(_SETTINGS) or each.what in _QUOTAS]
     findings = [each for place, each in enumerate(shown) if place not in configured]
     findings.sort(key=lambda each: -LEVELS.index(each.level))
-    health = await visit.app.system.health()
     return machine_page(
         request,
         "system.html",

@@ -1,4 +1,4 @@
-// The screen of the classifier: files on their way, the mosaic, the clock of an execution that does not advance, the
+// The screen of the classifier: files on their way, the clock of an execution that does not advance, the
 // preview of the quick test. Everything else is plain forms and regions.
 "use strict";
 
@@ -253,99 +253,9 @@
     show();
   }
 
-  // — the mosaic: one mark per document, colour and shape by state, as in the legend —
-
-  const STATES = { q: "queued", r: "running", c: "completed", s: "skipped", f: "failed", v: "review", x: "cancelled" };
-  const TONES = { queued: "waiting", running: "busy", completed: "good", skipped: "quiet", failed: "bad", review: "warn", cancelled: "quiet" };
-  const mosaic = { cell: 0, columns: 1, letters: "", at: -1 };
-
-  function tones() {
-    const probe = document.createElement("span"), found = {};
-    document.body.append(probe);
-    for (const [state, tone] of Object.entries(TONES)) {
-      probe.className = `unseen legend-probe tone-${tone}`;
-      found[state] = getComputedStyle(probe).color;
-    }
-    probe.remove();
-    return found;
-  }
-
-  function draw() {
-    const region = byId("mosaic"), canvas = region?.querySelector("canvas");
-    if (!canvas || !canvas.clientWidth) return;
-    const letters = mosaic.letters = region.dataset.letters, n = letters.length, width = canvas.clientWidth;
-    const cell = mosaic.cell = n <= 300 ? 18 : n <= 2500 ? 12 : 8, mark = cell - (cell > 10 ? 4 : 2);
-    const columns = mosaic.columns = Math.max(1, Math.floor(width / cell)), rows = Math.max(1, Math.ceil(n / columns));
-    const scale = devicePixelRatio || 1;
-    canvas.width = width * scale;
-    canvas.height = rows * cell * scale;
-    canvas.style.height = `${rows * cell}px`;
-    const pen = canvas.getContext("2d"), colours = tones();
-    pen.scale(scale, scale);
-    for (let i = 0; i < n; i++) {
-      const state = STATES[letters[i]] ?? "cancelled";
-      pen.fillStyle = pen.strokeStyle = colours[state];
-      shape(pen, state, (i % columns) * cell + (cell - mark) / 2, Math.floor(i / columns) * cell + (cell - mark) / 2, mark);
-    }
-    if (mosaic.at >= 0) {
-      pen.strokeStyle = getComputedStyle(canvas).color;
-      pen.lineWidth = 2;
-      pen.strokeRect((mosaic.at % columns) * cell + 1, Math.floor(mosaic.at / columns) * cell + 1, cell - 2, cell - 2);
-    }
-  }
-
-  function shape(pen, state, x, y, mark) {
-    const middle = mark / 2, thin = Math.max(1, mark / 8), thick = Math.max(1.5, mark / 4.5);
-    pen.beginPath();
-    pen.lineWidth = thin;
-    switch (state) {
-      case "completed": return pen.fillRect(x, y, mark, mark);
-      case "queued": return pen.strokeRect(x + thin / 2, y + thin / 2, mark - thin, mark - thin);
-      case "running": pen.arc(x + middle, y + middle, middle, 0, 7); return pen.fill();
-      case "review": pen.lineWidth = thick; pen.arc(x + middle, y + middle, middle - thick / 2, 0, 7); return pen.stroke();
-      case "skipped": pen.moveTo(x, y); pen.lineTo(x + mark, y + middle); pen.lineTo(x, y + mark); return pen.fill();
-      case "failed": pen.lineWidth = thick; pen.moveTo(x, y); pen.lineTo(x + mark, y + mark); pen.moveTo(x + mark, y); pen.lineTo(x, y + mark); return pen.stroke();
-      default: pen.lineWidth = thick; pen.moveTo(x, y + middle); pen.lineTo(x + mark, y + middle); return pen.stroke();
-    }
-  }
-
-  function place(event) {
-    const i = Math.floor(event.offsetY / mosaic.cell) * mosaic.columns + Math.floor(event.offsetX / mosaic.cell);
-    return event.offsetX < mosaic.columns * mosaic.cell && i < mosaic.letters.length ? i : -1;
-  }
-
-  function point(i) {
-    if (i === mosaic.at) return;
-    mosaic.at = i;
-    draw();
-    const state = STATES[mosaic.letters[i]];
-    byId("mosaic-at").textContent = i < 0 ? "" : retoma.say("classifier.run.mosaic_at", { n: i + 1, state: retoma.say(`state.job.${state}`) });
-  }
-
-  function visit(i) {
-    if (i >= 0) location.assign(`${byId("mosaic").dataset.openUrl}?posicao=${i}`);
-  }
-
-  const isMosaic = (event) => event.target.matches?.("canvas.mosaic");
-  document.addEventListener("mousemove", (event) => isMosaic(event) && point(place(event)));
-  document.addEventListener("click", (event) => isMosaic(event) && visit(place(event)));
-  document.addEventListener("keydown", (event) => {
-    const step = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: mosaic.columns, ArrowUp: -mosaic.columns }[event.key];
-    if (!isMosaic(event) || !(step || event.key === "Enter")) return;
-    event.preventDefault();
-    if (event.key === "Enter") visit(mosaic.at);
-    else point(Math.min(mosaic.letters.length - 1, Math.max(0, mosaic.at + step)));
-  });
-  if (byId("mosaic")) {
-    draw();
-    addEventListener("resize", draw);
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
-    new MutationObserver(draw).observe(document.documentElement, { attributeFilter: ["data-theme"] });
-  }
   document.addEventListener("htmx:after:swap", () => {
     reopen();
     clocks();
-    draw();
     tick();
   });
 

@@ -1,5 +1,6 @@
 // The mosaic of a batch: one mark for each job, colour and shape by state, as in the legend. It is drawn on a canvas, so
-// ten thousand of them cost one element; a click or Enter opens the job at that place.
+// ten thousand of them cost one element; a click or Enter opens the job at that place. The element #mosaic says all that a
+// page has of its own: data-letters, data-open-url, to which the place is added, and data-at, the phrase for a place.
 "use strict";
 
 (() => {
@@ -69,11 +70,11 @@
     draw();
     const state = STATES[drawn.letters[i]];
     document.getElementById("mosaic-at").textContent =
-      i < 0 ? "" : retoma.say("console.batch.mosaic_at", { n: i + 1, state: retoma.say(`state.job.${state}`) });
+      i < 0 ? "" : retoma.say(region().dataset.at, { n: i + 1, state: retoma.say(`state.job.${state}`) });
   }
 
   function open(i) {
-    if (i >= 0) location.assign(`${region().dataset.openUrl}?place=${i}`);
+    if (i >= 0) location.assign(region().dataset.openUrl + i);
   }
 
   const isMosaic = (event) => event.target.matches?.("canvas.mosaic");
