@@ -1915,6 +1915,21 @@ class TestReplan:
         assert [db.job(each.id).cohort for each in (running, released, saved)] == [1, 2, 1]
         assert {each.cohort for each in db.take(worker, id, 3)} == {1, 2}
 
+    def test_the_last_step_goes_along_and_is_not_counted(self, db: BatchHand) -> None:
+        id, last = db.finished_batch(3, configuration={"prompt": "a"})
+        db.take(db.hello(), id)
+
+        assert replanned(db, id, prompt="b").jobs == 2
+        assert db.job(last).cohort == 2
+
+    def test_where_only_the_last_step_waits_nothing_is_changed(self, db: BatchHand) -> None:
+        id, last = db.finished_batch(1)
+        db.take(db.hello(), id)
+
+        with pytest.raises(BatchConflict, match="has begun"):
+            replanned(db, id, prompt="b")
+        assert db.job(last).cohort == 1
+
     def test_where_everything_has_begun_nothing_is_changed(self, db: BatchHand) -> None:
         id, worker = db.batch(1), db.hello()
         db.take(worker, id)

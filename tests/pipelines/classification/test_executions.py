@@ -89,19 +89,6 @@ class TestReplanned:
         assert await library.app.fetch(executions.unfinished(id, batch.configuration["hash"])) == []
 
 
-class TestNewest:
-    async def test_the_documents_that_have_the_newest_configuration(
-        self, library: Classification, project: Callable[..., Any], psql: psycopg.Connection
-    ) -> None:
-        batch = await library.start(await project())
-        psql.execute("update retoma.jobs set state = 'completed', finished_at = now() where key = 'ata.txt'")
-
-        before = await library.app.fetch(executions.newest(batch.id))
-        await library.app.batches.replan(batch.id, configuration={**batch.configuration, "hash": "new"})
-
-        assert (before, await library.app.fetch(executions.newest(batch.id))) == ([2], [1])
-
-
 class TestMixed:
     async def test_it_is_mixed_when_the_names_of_the_categories_differ(
         self, library: Classification, project: Callable[..., Any]

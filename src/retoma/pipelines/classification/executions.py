@@ -51,10 +51,6 @@ def replanned(id: int, settings_hash: str) -> Query[int]:
     return Query(SQL["replanned"], _id, {"id": id, "settings_hash": settings_hash})
 
 
-def newest(id: int) -> Query[int]:
-    return Query(SQL["newest"], _id, {"id": id})
-
-
 def mixed(id: int) -> Query[bool]:
     return Query(SQL["mixed"], bool, {"id": id})
 

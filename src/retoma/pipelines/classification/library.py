@@ -5,7 +5,6 @@ made of this and of nothing else.
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, AsyncIterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 from retoma.errors import BatchConflict, NotFound
@@ -206,8 +205,6 @@ class Classification(Lessons):
             )
             if done.changed:
                 await self._rows(executions.replanned(id, how["hash"]), connection)
-                [documents] = await self._rows(executions.newest(id), connection)
-                done = replace(done, jobs=documents)
         if wait and conn is None and done.batch.operation_id is not None:
             async for _ in self.app.batches.carry_out(done.batch.operation_id):
                 pass

@@ -1562,7 +1562,7 @@ select wanted.cohort + 1 as cohort from wanted;
 
 -- name: replan
 -- Gives a piece of the waiting jobs to the newest cohort: those that have saved no step and asked nobody. A job that is
--- being claimed is visited again; by then it runs, and keeps its configuration.
+-- being claimed is visited again; by then it runs, and keeps its configuration. The last step goes along, uncounted.
 -- include: candidates
 fitting as materialized (
     select job.id
@@ -1587,8 +1587,10 @@ given as (
      where job.id = wanted.id
     returning job.id
 )
-select candidate.id, given.id is not null as moved, given.id is not null or fitting.id is null as settled
+select candidate.id, given.id is not null and given.id is distinct from batch.finish_job_id as moved,
+       given.id is not null or fitting.id is null as settled
   from candidate
+ cross join (select finish_job_id from retoma.batches where id = %(id)s::bigint) as batch
   left join fitting on fitting.id = candidate.id
   left join given on given.id = candidate.id
  order by candidate.id;

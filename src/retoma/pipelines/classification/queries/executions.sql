@@ -65,14 +65,6 @@ update retoma.executions as execution
  where execution.batch_id = %(id)s::bigint
 returning execution.batch_id;
 
--- name: newest
--- How many documents have the newest configuration of an execution. The last step of the batch is no document.
-select count(*)::integer as documents
-  from retoma.classifications as result
-  join retoma.batches as batch on batch.id = result.batch_id
-  join retoma.jobs as job on job.id = result.job_id and job.cohort = batch.cohort
- where result.batch_id = %(id)s::bigint;
-
 -- name: mixed
 -- Whether an execution was re-planned with other categories: then its results are no answers to one question, and cannot
 -- be compared with each other.
