@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from retoma.commands import bulk
+
 from .conftest import House
 from .test_operations import finished, stumbled
 
@@ -63,6 +65,17 @@ def test_dead_letters_are_filtered_ticked_and_exported(house: House) -> None:
     assert "Retry 2 jobs?" in ticked
     assert (table.headers["content-type"], table.text.count("\n")) == ("text/csv; charset=utf-8", 2)
     assert "cannot read a" in table.text
+
+
+def test_a_page_counts_dead_letters_so_far_only_and_says_so(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bulk, "_VISITED", 2)
+    stumbled(house, "a", "b", "c")
+
+    whole = page(house, "/dead-letters")
+
+    assert "More than 2 failed jobs" in whole
+    assert "Retry all…" in whole
+    assert whole.count("data-job=") == 3
 
 
 def test_what_a_form_says_wrongly_is_told_above_it_and_nothing_begins(house: House) -> None:

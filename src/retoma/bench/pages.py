@@ -6,7 +6,7 @@ import asyncio
 import gzip
 import re
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
@@ -51,13 +51,15 @@ async def pages(jobs: int, act: Act, quiet: Callable[[], Awaitable[None]]) -> Fi
         await connection.execute("analyze")
     settings, app.registry.settings = app.settings, app.settings.model_copy(update={"token": "off", "api_key": None})
     try:
-        visitor = Visitor(site(app, rounds=False))
         found: Figures = {"jobs": jobs, "calls_of_today": jobs // 5, "documents_of_the_batch": _DOCUMENTS}
         found["filled_seconds"] = round(filled, 1)
-        found["overview"] = await _asked(visitor, "")
-        found |= {place: await _asked(visitor, place) for place in _LISTS}
-        found |= {f"batch: {tab}": await _asked(visitor, f"batches/{batch.id}?tab={tab}") for tab in _TABS}
-        found["first_load_bytes_gzipped"] = await first_load(visitor, "/console/")
+        whole = site(app, rounds=False)
+        async with whole.router.lifespan_context(whole) as state:
+            visitor = Visitor(whole, state or {})
+            found["overview"] = await _asked(visitor, "")
+            found |= {place: await _asked(visitor, place) for place in _LISTS}
+            found |= {f"batch: {tab}": await _asked(visitor, f"batches/{batch.id}?tab={tab}") for tab in _TABS}
+            found["first_load_bytes_gzipped"] = await first_load(visitor, "/console/")
     finally:
         app.registry.settings = settings
     lists = [found[place] for place in _LISTS]
@@ -83,8 +85,9 @@ async def _bare(*tables: str) -> AsyncIterator[None]:
 class Visitor:
     """Asks an application for its pages as a server on this machine would."""
 
-    def __init__(self, asked: Any) -> None:
+    def __init__(self, asked: Any, state: Mapping[str, Any]) -> None:
         self._asked = asked
+        self._state = state
 
     async def get(self, path: str) -> bytes:
         """The body of the page at *path*."""
@@ -92,7 +95,8 @@ class Visitor:
         heads = [(b"host", b"127.0.0.1"), (b"accept", b"text/html"), (b"accept-language", b"pt-BR")]
         scope = {"type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "GET", "scheme": "http",
                  "path": bare, "raw_path": bare.encode(), "query_string": query.encode(), "root_path": "",
-                 "headers": heads, "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 80), "state": {}}  # fmt: skip
+                 "headers": heads, "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 80),
+                 "state": dict(self._state)}  # fmt: skip
         status, body, heard = 0, bytearray(), list[bool]()
 
         async def send(told: Any) -> None:

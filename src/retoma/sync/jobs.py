@@ -113,6 +113,10 @@ class Jobs:
         """What *operate* would do now: how many jobs of which batches, how many it would pass over and why."""
         return self._run.ask(bulk.dry_run(action, which, how))
 
+    def estimate(self, action: str, which: JobFilter, **how: Unpack[Doing]) -> DryRun:
+        """The same for a page that shows it in passing: after ten thousand jobs it stops, and is not exact."""
+        return self._run.ask(bulk.dry_run(action, which, how, looks=1))
+
     def operate(
         self,
         action: str,

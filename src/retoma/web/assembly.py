@@ -49,7 +49,6 @@ from retoma.web.console import router as console
 from retoma.web.http import errors
 from retoma.web.http.admission import Admission
 from retoma.web.http.auth import SAFE, HostAuth, Principal, SiteContext, refuse_strange_hosts
-from retoma.web.http.auth_attempts import Tries
 from retoma.web.http.errors import Refusal
 from retoma.web.http.headers import dressed
 from retoma.web.http.methods import Heads, allowed, options
@@ -183,7 +182,7 @@ def _lifespan(
                     yield {"retoma": place, "newsroom": newsroom, "sheets": counts}
             finally:
                 await newsroom.close()
-                await place.room(Tries).close()
+                await place.close()
                 await close(app.registry.providers)
 
     return opened

@@ -36,7 +36,7 @@ async def list_dead_letters(visit: Here, request: Request, older: From = None) -
     kept = {"discarded": "1"} if settled else {}
     try:
         which = _which(said, visit)
-        total = await visit.app.jobs.dry_run("reinstate" if settled else "discard", which)
+        total = await visit.app.jobs.estimate("reinstate" if settled else "discard", which)
         found, following = await _some(visit, which, settled=settled, before=older, limit=_PAGE)
     except (ConfigurationError, Refusal) as error:
         problem, total, found, following = problem_of(request, error), None, [], None

@@ -83,6 +83,12 @@ class SiteContext:
             self._rooms[make] = make(self.app)
         return self._rooms[make]  # type: ignore[no-any-return]
 
+    async def close(self) -> None:
+        """End what those that were made still do, while the database is there."""
+        for made in self._rooms.values():
+            if (end := getattr(made, "close", None)) is not None:
+                await end()
+
 
 Tagged = Callable[["Visit", Request], Awaitable[str | None]]
 """Finds the tag of an answer; None where it is made from the answer itself."""

@@ -12,6 +12,7 @@ from typing import Any, TypeVar, cast
 from retoma.app.retoma import Retoma
 from retoma.model.call import Spend
 from retoma.model.overview import Overview
+from retoma.system.concurrency import cancel_and_wait
 
 T = TypeVar("T")
 
@@ -36,6 +37,10 @@ class Money:
         self._app = app
         self._sums: dict[Hashable, _Sum] = {}
         self._making: dict[Hashable, asyncio.Task[Any]] = {}
+
+    async def close(self) -> None:
+        """Give up the sums that are being made."""
+        await cancel_and_wait(*self._making.values())
 
     async def overview(self) -> Overview:
         """The overview; its counts are of now, and its money is a sum that may be kept."""

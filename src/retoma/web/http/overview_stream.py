@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from retoma.app.retoma import Retoma
 from retoma.model.overview import Overview
 from retoma.postgres.faults import UNAVAILABLE
+from retoma.system.concurrency import cancel_and_wait
 from retoma.web.http.errors import Refusal
 from retoma.web.http.money import Money
 from retoma.web.http.request_deadline import bounded
@@ -34,6 +35,11 @@ class OverviewFeed:
         self._followers: set[Follower] = set()
         self._looking: asyncio.Task[Overview] | None = None
         self._looked_at = 0.0
+
+    async def close(self) -> None:
+        """Give up the look that is under way."""
+        await cancel_and_wait(*([self._looking] if self._looking else []))
+        await self._money.close()
 
     async def follow(self, pause: Pause, opened_by: OpenedBy) -> AsyncIterator[bytes]:
         """What the overview says whenever it says something else, until the server stops or the client may no longer
