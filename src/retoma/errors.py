@@ -38,6 +38,7 @@ RetomaError
 ├── FileRefused             a file that a product does not take: retoma.pipelines.files.content
 ├── StoreFull               no room for a file: retoma.pipelines.files.ingest
 ├── StoreDown               no answer from the blob store: retoma.pipelines.files.ingest
+├── PageUnshown             a page that cannot be drawn: retoma.pipelines.classification.pictures
 └── ReportUnreadable        a file that is no report of quotes: retoma.pipelines.quotes.pricing.verify
 """
 

@@ -69,13 +69,14 @@ def _check_options(action: str, asked: Mapping[str, Any]) -> None:
     validation.text("reason", asked.get("reason"))
 
 
-def dry_run(action: str, wanted: JobFilter, asked: Mapping[str, Any], *, looks: int = _LOOKS) -> Command[DryRun]:
+def dry_run(action: str, wanted: JobFilter, asked: Mapping[str, Any], *, looks: int | None = None) -> Command[DryRun]:
     """What the operation would do now, counted in bounded time; nothing is locked or changed. With fewer *looks* the
     count ends earlier, and says that it is not exact.
     """
     filter = checked(action, wanted, asked)
     verdicts, sample, batches = Counter[str](), list[Sampled](), set[int]()
     after: int | None = 0
+    looks = _LOOKS if looks is None else looks
     while after is not None and looks:
         part = Part(kind=action, filter=filter, asked=asked, after=after, limit=_VISITED, look=_VISITED)
         counted: list[Counted] = yield operations.count(part, sample=_SAMPLE - len(sample))
