@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import signal
 import sys
 from collections.abc import AsyncIterator
@@ -22,7 +23,7 @@ from retoma.providers import BlobStore
 from retoma.providers.folder import FolderBlobs
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "pipelines" / "quotes"))
-from test_quotes import Gate, bill, gate, start  # isort: skip - the gate is that of the other quotes
+from test_quotes import Gate, bill, done, gate, start  # isort: skip - the gate is that of the other quotes
 
 __all__ = ["gate"]
 
@@ -91,3 +92,30 @@ async def test_a_price_of_the_bank_is_looked_up_and_changed_once_wherever_its_wo
         (Decimal("20000.00"), Decimal("21345.00"), "APPLIED")
     ]
     assert [each.price for each in await library.bank()] == [Decimal("21345.00")]
+
+
+@pytest.mark.parametrize(("step", "times"), [("page", 1), ("picture", 2), ("kept", 1)])
+async def test_a_picture_whose_worker_is_killed_is_kept_once_and_taken_again_only_where_it_was_not_saved(
+    fleet: Fleet, oracle: Oracle, library: PriceBank, gate: Gate, step: str, times: int
+) -> None:
+    worker = start(fleet, "ana")
+    id = await library.create("Mesa")
+    await done(library, oracle, id)
+    source = next(each for each in await library.sources(id) if each.evidence_kind == "text/html")
+    page = f"<html>{source.price_value:.0f}</html>".encode()
+    assert hashlib.sha256(page).hexdigest() == source.evidence_sha256
+    kept = fleet.folder / "blobs" / str(source.evidence_blob)
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    kept.write_bytes(page)
+    gate.close(step)
+    job = await Reports(library.app).retake(id, source.id, by="ana")
+    await until(gate.waiting, what=f"a worker is about to save {step}")
+    worker.send(signal.SIGKILL, executors=True, supervisor=False)
+    gate.open()
+    await until(lambda: oracle.rows(ENDED, job), what="the picture is there")
+
+    (found,) = [each for each in await library.sources(id) if each.id == source.id]
+    assert found.screenshot_file_id == f"pictures/{source.evidence_sha256}"
+    assert bill(fleet)[f"picture {source.evidence_sha256}"] == times
+    assert oracle.rows(TWICE, job) == []
+    oracle.nothing_is_wrong()
