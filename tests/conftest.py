@@ -68,6 +68,15 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say at the very end what failed and where, each in a line, whatever the processes of a test have printed."""
+    for report in [*terminalreporter.getreports("failed"), *terminalreporter.getreports("error")]:
+        crash = getattr(report.longrepr, "reprcrash", None)
+        if crash is not None:
+            why = " ".join(crash.message.split())[:400]
+            terminalreporter.write_line(f"{report.nodeid} ({Path(crash.path).name}:{crash.lineno}): {why}")
+
+
 def _memory() -> str | None:
     """A folder that is in memory, when it has room: a database of its own for each test is ten times as quick there,
     because nothing waits for a disk. What survives a power cut is not what tests can show.

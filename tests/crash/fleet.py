@@ -75,6 +75,18 @@ async def until(look: Callable[[], T], *, seconds: float = 240.0, what: str = ""
     return found
 
 
+def _short(line: str) -> str:
+    """A line of a log without what every line of it says, so that a failed test can be read as a whole."""
+    try:
+        said = json.loads(line)
+        hour = said.pop("at").partition("T")[2]
+        every = {"level", "workerLabel", "jobType", "queue"}
+        known = {name: value for name, value in said.items() if name not in every}
+    except (ValueError, AttributeError, KeyError):
+        return line[:300]
+    return " ".join([hour, str(known.pop("event", "")), *(f"{name}={value}" for name, value in known.items())])[:300]
+
+
 class Member:
     """One worker: a supervisor and its executors, in a process group of their own."""
 
@@ -242,4 +254,5 @@ class Fleet:
         """The last words of everybody; pytest shows them when the test fails."""
         for member in self.members:
             lines = member.words().splitlines()
-            print(f"— {member.label} ({member.log.name}), {len(lines)} lines —", *lines[-25:], sep="\n")  # noqa: T201
+            last = [_short(line) for line in lines[-12:]]
+            print(f"— {member.label} ({member.log.name}), {len(lines)} lines —", *last, sep="\n")  # noqa: T201
