@@ -82,7 +82,7 @@ def _short(line: str) -> str:
         hour = said.pop("at").partition("T")[2]
         every = {"level", "workerLabel", "jobType", "queue"}
         known = {name: value for name, value in said.items() if name not in every}
-    except (ValueError, AttributeError, KeyError):
+    except (ValueError, AttributeError, KeyError, TypeError):  # not a line of our log
         return line[:300]
     return " ".join([hour, str(known.pop("event", "")), *(f"{name}={value}" for name, value in known.items())])[:300]
 
