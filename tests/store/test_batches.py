@@ -945,6 +945,17 @@ class TestOwing:
         assert (before, db.ask(batches.owing([id + 1]))) == ([], [])
         assert db.ask(batches.owing()) == [(id, job, "ended", True)]
 
+    def test_one_that_needs_no_hand_is_not_locked(self, hand: Hands) -> None:
+        db, other = hand(), hand()
+        id, _ = db.finished_batch(2)
+        db.begin()
+        db.ask(batches.owing())
+
+        free = other.sql("select id from retoma.batches where id = %(id)s for no key update skip locked", id=id)
+
+        db.commit()
+        assert free == [(id,)]
+
 
 class TestDismiss:
     def test_a_job_that_waits_ends_and_one_that_runs_does_not(self, db: BatchHand) -> None:

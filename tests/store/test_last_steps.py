@@ -10,6 +10,7 @@ from store_hand import answer
 
 from retoma.commands import jobs as job_commands
 from retoma.commands import last_steps
+from retoma.commands import operations as operation_commands
 from retoma.model.job import Claim
 from retoma.model.validation import LARGEST_ID
 from retoma.store import batches, jobs, looking
@@ -241,6 +242,46 @@ class TestFailing:
 
         assert db.retry_failed(id).jobs == 1
         assert (db.is_(id), db.finishing(id)) == ("running", ("open", False, 1, "queued", True))
+
+    def test_a_resume_of_one_whose_failure_a_person_has_settled_changes_nothing_and_says_so(self, hand: Hands) -> None:
+        db = hand()
+        worker = db.hello()
+        id, job = self.failed(db, worker)
+        db.ask(jobs.discard([job], by="ana", reason=None))
+
+        did = db.resume(id)
+
+        assert (did.changed, did.jobs, did.word) == (False, 0, "already_finished")
+        assert (db.is_(id), db.state(job)) == ("failed", "failed")
+
+    def test_a_retry_of_a_large_batch_that_finds_no_job_leaves_it_failed_with_closed_lanes(
+        self, hand: Hands, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(operation_commands, "SMALL", 0)
+        db = hand()
+        worker = db.hello()
+        id, _ = self.failed(db, worker)
+
+        db.retry_failed(id, fingerprint="another")
+        db.look_after()
+
+        assert (db.is_(id), db.one(id).reason, db.breaches()) == ("failed", "finish", [])
+
+    def test_a_retry_of_a_large_batch_that_finds_no_job_lets_the_last_step_be_taken_that_was_open(
+        self, hand: Hands, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        db = hand()
+        worker, (id, _) = db.hello(), db.finished_batch(4, at=0.5, max_failure_rate=0.3)
+        db.finish(worker, "completed", "failed")
+        db.finish(worker, "failed")
+        assert (db.is_(id), db.finishing(id)) == ("failed", ("open", False, 1, "queued", False))
+        monkeypatch.setattr(operation_commands, "SMALL", 0)
+
+        db.retry_failed(id, fingerprint="another")
+        db.look_after()
+
+        assert (db.is_(id), db.finishing(id)) == ("running", ("open", False, 1, "queued", True))
+        assert db.breaches() == []
 
 
 class TestStopping:

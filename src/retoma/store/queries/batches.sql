@@ -699,10 +699,11 @@ select exists (select
               ) as has;
 
 -- name: reopen
--- Revives the row of an ended batch when many of its jobs are about to be retried.
+-- Revives the row of an ended batch when many of its jobs are about to be retried. A last step that was open is open
+-- again, because it may be that no job comes back.
 with wanted as materialized (
-    select batch.id, batch.lane_id, batch.pilot_lane_id, batch.held_at, batch.queue, batch.state, batch.event_seq,
-           batch.failures, batch.total - batch.unfinished as ended
+    select batch.id, batch.lane_id, batch.pilot_lane_id, batch.finish_lane_id, batch.finishing, batch.held_at,
+           batch.queue, batch.state, batch.event_seq, batch.failures, batch.total - batch.unfinished as ended
       from retoma.batches as batch
      where batch.id = %(id)s::bigint
        and batch.state in ('completed', 'failed', 'cancelled')
@@ -730,6 +731,7 @@ opened as (
        set closed_at = case when wanted.held_at is not null and lane.id = wanted.lane_id then lane.closed_at end
       from wanted
      where lane.id in (wanted.lane_id, wanted.pilot_lane_id)
+        or lane.id = wanted.finish_lane_id and wanted.finishing = 'open'
 ),
 story as (
     insert into retoma.events (batch_id, seq, kind, data)
@@ -790,7 +792,8 @@ settled as (
 ),
 lanes as (
     update retoma.lanes as lane
-       set closed_at = case when lane.id = held.finish_lane_id
+       set closed_at = case when held.becomes in ('completed', 'failed')
+                              or lane.id = held.finish_lane_id
                                  and (held.turn <> 'open' or held.becomes not in ('queued', 'running', 'stalled'))
                               or held.held_at is not null and lane.id = held.lane_id
                             then coalesce(lane.closed_at, now()) end,
@@ -798,7 +801,7 @@ lanes as (
            wake_at = null
       from held
      where lane.id = held.finish_lane_id and (held.turn <> held.finishing or held.becomes <> held.state)
-        or held.state = 'completed' and held.becomes = 'running' and lane.id in (held.lane_id, held.pilot_lane_id)
+        or held.becomes <> held.state and lane.id in (held.lane_id, held.pilot_lane_id)
     returning case when lane.id = held.finish_lane_id and held.turn = 'open' then pg_notify('retoma', held.queue) end
 ),
 story as (
@@ -813,26 +816,26 @@ select settled.id, settled.state from settled;
 
 -- name: owing
 -- Batches whose last step needs a hand: its job must run once more, or must not run. And, as a safety net, those whose
--- last step should be open and is not. Whoever has locked one is about to look after it.
-with counted as materialized (
-    select batch.id, batch.state, batch.unfinished, batch.operation_id, batch.finishing, batch.finish_owed,
-           batch.finish_run, batch.finish_slack, batch.finish_well, batch.finish_job_id
-      from retoma.batches as batch
-     where (batch.finishing in ('waiting', 'open') or batch.finish_owed)
-       and (%(ids)s::bigint[] is null or batch.id = any (%(ids)s::bigint[]))
-       and (batch.state in ('queued', 'running', 'stalled', 'paused', 'completed')
-            or batch.finishing in ('ended', 'failed'))
-       and batch.pruned_at is null
-     order by batch.id
-       for no key update skip locked
-)
-select counted.id, counted.finish_job_id as job_id, counted.finishing, counted.finish_owed as owed
-  from counted
- where counted.finish_owed
-    or counted.state = 'completed'
-    or counted.finishing is distinct from
+-- last step should be open and is not. Whoever has locked one is about to look after it, and the others, which need
+-- nothing, are not locked.
+select batch.id, batch.finish_job_id as job_id, batch.finishing, batch.finish_owed as owed
+  from retoma.batches as batch
+ cross join lateral (
+       select batch.unfinished, batch.operation_id, batch.finishing, batch.finish_owed, batch.finish_run,
+              batch.finish_slack, batch.finish_well) as counted
+ where (batch.finishing in ('waiting', 'open') or batch.finish_owed)
+   and (%(ids)s::bigint[] is null or batch.id = any (%(ids)s::bigint[]))
+   and (batch.state in ('queued', 'running', 'stalled', 'paused', 'completed')
+        or batch.finishing in ('ended', 'failed'))
+   and batch.pruned_at is null
+   and (batch.finish_owed
+        or batch.state = 'completed'
+        or batch.finishing is distinct from
 -- include: last_step
- limit %(limit)s::integer;
+       )
+ order by batch.id
+ limit %(limit)s::integer
+   for no key update of batch skip locked;
 
 -- name: dismiss
 -- The last step has nothing to work on, and its job ends without having run.
