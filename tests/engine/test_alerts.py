@@ -174,6 +174,36 @@ async def test_what_a_receiver_does_not_take_is_tried_again_later_and_shown(
     assert len({headers["webhook-id"] for headers, _ in hook.got}) == 1
 
 
+async def test_messages_that_wait_for_a_slow_receiver_are_left_to_another_sender_and_sent_once(
+    database_url: str, psql: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for queue in ("a", "b", "c"):
+        wait_in(psql, queue)
+    sent: list[str] = []
+
+    def slow(message: alert.Delivery, _settings: Settings) -> None:
+        sent.append(message.id)
+        if len(sent) == 1:
+            # While the first sender waits for the receiver, its pause passes for whatever else it has taken.
+            with psycopg.connect(database_url) as connection:
+                connection.execute(
+                    "update retoma.alert_deliveries set due_at = due_at - interval '2 minutes' where alert_id <> %s",
+                    [message.alert_id],
+                )
+            asyncio.run(send_elsewhere())
+
+    async def send_elsewhere() -> None:
+        async with opened(database_url, alert_webhook="http://127.0.0.1:9/hook") as other:
+            await alerting.send(other)
+
+    monkeypatch.setitem(alerting._SENDERS, "webhook", slow)
+    async with opened(database_url, alert_webhook="http://127.0.0.1:9/hook") as database:
+        await alerting.judge(database)
+        await alerting.send(database)
+
+    assert len(sent) == len(set(sent)) == 3
+
+
 async def test_a_mail_server_that_is_not_there_is_an_error_without_its_password(
     database_url: str, psql: psycopg.Connection
 ) -> None:

@@ -177,6 +177,18 @@ class TestDelivered:
         assert (alert.sent, alert.error) == (["email"], "It answered 500.")
         assert [each.channel for each in db.ask(alerts.take(["email", "webhook"], pause=0, most=3))] == ["webhook"]
 
+    def test_a_sender_that_failed_late_does_not_send_again_what_another_has_sent(self, db: Hand, opened: int) -> None:
+        db.ask(alerts.plan(["webhook"], resolved=False))
+        db.ask(alerts.take(["webhook"], pause=0, most=3))
+        db.ask(alerts.take(["webhook"], pause=0, most=3))
+        db.ask(alerts.delivered(opened, "webhook", "opened"))
+
+        db.ask(alerts.delivered(opened, "webhook", "opened", error="TimeoutError"))
+
+        (alert,) = db.ask(alerts.page())
+        assert (alert.sent, alert.error) == (["webhook"], None)
+        assert db.ask(alerts.take(["webhook"], pause=0, most=3)) == []
+
 
 class TestPage:
     def test_those_that_are_over_are_left_out_and_the_newest_comes_first(self, db: Hand) -> None:

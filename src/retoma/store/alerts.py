@@ -68,7 +68,7 @@ def plan(channels: Sequence[str], *, resolved: bool) -> Query[int]:
     return Query(SQL["plan"], int, {"channels": list(channels), "resolved": resolved})
 
 
-def take(channels: Sequence[str], *, pause: float, most: int, limit: int = 20) -> Query[Delivery]:
+def take(channels: Sequence[str], *, pause: float, most: int, limit: int = 1) -> Query[Delivery]:
     """*pause*: seconds until the second try, twice as long before each further one; *most*: how often it is tried."""
     params = {"channels": list(channels), "pause": pause, "most": most, "limit": limit}
     return Query(SQL["take"], _delivery, params)

@@ -151,7 +151,7 @@ on conflict do nothing
 returning alert_id;
 
 -- name: take
--- Deliveries that are due, for one sender: each is due again only after its pause, which is longer than sending takes.
+-- A delivery that is due, for one sender: it is due again only after its pause, which is longer than sending it takes.
 -- So two senders never have the same one, and one that died is followed by another.
 with due as materialized (
     select delivery.alert_id, delivery.channel, delivery.what
@@ -176,12 +176,14 @@ returning delivery.alert_id, delivery.channel, delivery.what, delivery.tries, al
           alert.severity, alert.facts::text, alert.opened_at, alert.resolved_at;
 
 -- name: delivered
+-- What was sent stays sent: a sender whose turn was over before its request failed changes nothing.
 update retoma.alert_deliveries as delivery
    set sent_at = case when %(error)s::text is null then now() end,
        error = %(error)s::text
  where delivery.alert_id = %(id)s::bigint
    and delivery.channel = %(channel)s::text
    and delivery.what = %(what)s::text
+   and delivery.sent_at is null
 returning delivery.alert_id;
 
 -- name: page
