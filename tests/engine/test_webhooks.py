@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 from collections.abc import Iterator
@@ -19,10 +20,11 @@ from retoma.errors import ConfigurationError, NotFound
 from retoma.postgres.connections import run_on
 from retoma.providers import public_address
 from retoma.providers.webhook_post import Posted
-from retoma.store.webhooks import Message
+from retoma.store.webhooks import Message, Outcome
 from retoma.telemetry import Event
 from retoma.telemetry.events import WebhookDisabled, WebhookFailed
 from retoma.testing import drain
+from retoma.worker import webhook_jobs
 from retoma.worker.maintenance_jobs import schedule_all
 from retoma.worker.watchdog import Watchdog
 
@@ -216,3 +218,58 @@ async def test_an_endpoint_gets_every_kind_but_failed_jobs_unless_it_asks(app: R
     assert "job.failed" not in found.kinds
     assert len(found.kinds) == len(rules.KINDS) - 1
     assert found.description == "the night shift"
+
+
+async def test_two_jobs_that_write_down_what_they_sent_to_the_same_endpoints_do_not_deadlock(
+    app: Retoma, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with app.database.connection() as connection:
+        for endpoint in ("a", "b"):
+            await connection.execute(
+                "insert into retoma.webhook_endpoints (id, url, kinds, secret) values (%s, 'http://x', '{}', 's')",
+                [endpoint],
+            )
+            await connection.execute(
+                "insert into retoma.webhook_deliveries (id, endpoint_id, kind, body, attempts)"
+                " select %s || number, %s, 'batch.started', '{}', 1 from generate_series(1, 2) as number",
+                [endpoint, endpoint],
+            )
+    halfway, go_on = [asyncio.Event(), asyncio.Event()], asyncio.Event()
+
+    class InTransaction:
+        """A run of the job, as far as it writes down how requests ended; it stops after the first."""
+
+        def __init__(self, number: int) -> None:
+            self.number = number
+
+        async def transact(self, _name: str, settle: Any) -> Any:
+            async with app.database.transaction() as connection:
+                return await settle((self.number, connection))
+
+    async def stopping(here: tuple[int, Any], command: Any) -> Any:
+        number, connection = here
+        found = await run_on(connection, command)
+        halfway[number].set()
+        await go_on.wait()
+        return found
+
+    async def waits() -> bool:
+        async with app.database.connection() as connection:
+            rows = await connection.execute(
+                "select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
+            )
+            return await rows.fetchone() is not None
+
+    def ended(*ids: str) -> list[tuple[Message, Outcome]]:
+        arrived = Outcome(arrived=True, status=204)
+        return [(Message(id, id[0], "batch.started", "{}", 1, 1, "http://x", "s", None), arrived) for id in ids]
+
+    monkeypatch.setattr(webhook_jobs, "run_on", stopping)
+    one = asyncio.create_task(webhook_jobs._settled(InTransaction(0), 0, ended("a1", "b1")))  # type: ignore[arg-type]
+    await halfway[0].wait()
+    two = asyncio.create_task(webhook_jobs._settled(InTransaction(1), 0, ended("b2", "a2")))  # type: ignore[arg-type]
+    while not halfway[1].is_set() and not await waits():
+        await asyncio.sleep(0.01)
+    go_on.set()
+
+    assert await asyncio.gather(one, two) == [2, 2]
