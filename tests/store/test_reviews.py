@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import psycopg
 import pytest
-from store_hand import PIPELINE, Hand
+from store_hand import PIPELINE, Hand, answer
 
+from retoma.commands import decisions
+from retoma.commands.reviews import Desk, Person, Said
 from retoma.model.job import Ended
 from retoma.model.review import DecisionKind, Doubt, Review
+from retoma.postgres.connections import run_on_sync
 from retoma.store import jobs, reviews
 from retoma.store.reviews import NewDecision, ReviewFilter
 
@@ -360,3 +364,20 @@ class TestAgreement:
         [found] = db.ask(reviews.agreement(ANY))
 
         assert (found.label, found.version, found.tenth, found.decided, found.agreed) == ("petition", "v1", 6, 2, 1)
+
+
+class TestUndoing:
+    def test_an_undo_that_is_sent_twice_at_once_is_one_and_both_are_told_of_it(self, hand: Hands) -> None:
+        db, other = hand(), hand()
+        desk, ana, said = Desk(adapters={}, pipelines={}), Person(who="ana"), Said(key="undo")
+        review = review_of(db)
+        db.do(decisions.accept(desk, review.id, ana, Said()))
+        undo = partial(decisions.undo, desk, ana, said, id=None, seconds=60)
+        db.begin()
+        first = run_on_sync(db.connection, undo())
+
+        asked = other.start(lambda: other.do(undo()))
+        other.waits_for(db, asked)
+        db.commit()
+
+        assert answer(asked) == first

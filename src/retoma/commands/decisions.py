@@ -236,6 +236,10 @@ def undo(desk: Desk, person: Person, said: Said, *, id: int | None, seconds: flo
         return _same(before[0], before[0].review_id, DecisionKind.UNDO)
     last = yield from _last(person, id)
     held = yield from _held(last.review_id, person)
+    # The same undo, sent twice at once, may have been waited for here.
+    before = yield reviews.by_key(key)
+    if before:
+        return _same(before[0], before[0].review_id, DecisionKind.UNDO)
     standing: list[Decision] = yield reviews.decisions(ReviewFilter(), review_id=held.id, standing=True, limit=1)
     if not standing or standing[0].id != last.id:
         raise Conflict(f"Decision {last.id} was undone, or another one came after it.", next="Look at the decisions.")
