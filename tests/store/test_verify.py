@@ -8,7 +8,7 @@ import pytest
 from store_batch import STALL, BatchHand, ending, hands
 from store_hand import completed
 
-from retoma.commands import verification
+from retoma.commands import batch_actions, verification
 from retoma.errors import ConfigurationError
 from retoma.model.batch import Breach
 from retoma.postgres.connections import run_on_sync
@@ -27,6 +27,10 @@ STORY = "the story of a batch has no gap"
 LANE = "the lane of a batch is open when its jobs may be taken"
 IN_LANE = "a job of a batch waits in its lane"
 SAVED = "a checkpoint is as it was saved"
+WELL = "a batch with a last step counts the jobs that ended well"
+OPERATION = "an operation under way is that of its batch"
+CONFIGURED = "the newest configuration of a batch is that of its newest cohort"
+COHORT = "a job runs under a configuration of its batch"
 
 
 # What somebody breaks by hand; which invariant says so, and of what.
@@ -136,6 +140,36 @@ PLANTED: dict[str, tuple[str, str, str]] = {
         IN_LANE,
         "job {other}",
     ),
+    "a last step that counts a job too many": (
+        "update retoma.batches set finish_well = finish_well + 1 where id = {finishing}",
+        WELL,
+        "batch {finishing}",
+    ),
+    "a batch that names an operation that is over": (
+        "update retoma.batches set operation_id = 999999 where id = {batch}",
+        OPERATION,
+        "batch {batch}",
+    ),
+    "an operation that its batch does not know": (
+        "insert into retoma.operations (batch_id, kind, wanted) values ({batch}, 'cancel', 1)",
+        OPERATION,
+        "batch {batch}",
+    ),
+    "a cohort whose configuration was changed": (
+        "update retoma.cohorts set configuration = '{{}}' where batch_id = {planned} and number = 2",
+        CONFIGURED,
+        "batch {planned}",
+    ),
+    "a job of a cohort that is gone": (
+        "delete from retoma.cohorts where batch_id = {planned} and number = 1",
+        COHORT,
+        "job {begun}",
+    ),
+    "a job of a cohort that nobody planned": (
+        "update retoma.jobs set cohort = 3 where id = {begun}",
+        COHORT,
+        "job {begun}",
+    ),
     "money that no call says": (
         "update retoma.batches set spent = 1 where id = {batch}",
         "what a batch has spent and reserved is in its calls",
@@ -183,6 +217,14 @@ class Scene:
         db.pause(self.resting)
         self.unsealed = db.open()
         db.fill(self.unsealed, 1)
+        self.finishing, _ = db.finished_batch(2)
+        [well] = db.take(self.worker, self.finishing, 1)
+        db.end(self.worker, completed(well))
+        db.pause(self.finishing)
+        self.planned = db.batch(2)
+        [self.begun] = db.take(self.worker, self.planned, 1)
+        db.do(batch_actions.replan(self.planned, configuration={"prompt": "another"}))
+        db.pause(self.planned)
 
     def found(self) -> list[tuple[str, str]]:
         return [(each.invariant, each.what) for each in self.db.breaches()]
@@ -233,7 +275,8 @@ class TestBreaches:
         plant, invariant, what = PLANTED[breach]
         names = {
             "done": scene.done.id, "held": scene.held.id, "other": scene.other.id, "worker": scene.worker,
-            "batch": scene.batch, "resting": scene.resting,
+            "batch": scene.batch, "resting": scene.resting, "finishing": scene.finishing, "planned": scene.planned,
+            "begun": scene.begun.id,
         }  # fmt: skip
 
         scene.db.sql(plant.format(**names))
@@ -336,6 +379,13 @@ class TestOfBatches:
         scene.db.sql("update retoma.batches set event_seq = 99")
 
         assert [each.what for each in scene.db.ask(verify.of_batches([scene.batch]))] == [f"batch {scene.batch}"]
+
+
+class TestCommanded:
+    def test_only_those_that_are_named(self, scene: Scene) -> None:
+        scene.db.sql("update retoma.batches set operation_id = 99")
+
+        assert [each.what for each in scene.db.ask(verify.commanded([scene.batch]))] == [f"batch {scene.batch}"]
 
 
 class TestPieces:

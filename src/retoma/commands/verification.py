@@ -42,7 +42,10 @@ def _held(_after: str, how: How) -> Command[Piece]:
 
 def _batches(after: str, how: How) -> Command[Piece]:
     ids: list[int] = yield verify.batches(int(after or 0), quick=how.quick, limit=_JOBS_OF_BATCHES)
-    return ((yield verify.of_batches(ids)), str(ids[-1])) if ids else ([], None)
+    if not ids:
+        return [], None
+    found: list[Breach] = yield verify.of_batches(ids)
+    return found + (yield verify.commanded(ids)), str(ids[-1])
 
 
 def _jobs(after: str, _how: How) -> Command[Piece]:

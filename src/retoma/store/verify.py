@@ -45,6 +45,10 @@ def of_batches(ids: Sequence[int]) -> Query[Breach]:
     return Query(SQL["of_batches"], Breach, {"ids": list(ids)})
 
 
+def commanded(ids: Sequence[int]) -> Query[Breach]:
+    return Query(SQL["commanded"], Breach, {"ids": list(ids)})
+
+
 def saved(after: tuple[int, str, int] = (0, "", 0), *, limit: int = 1000) -> Query[Kept]:
     job_id, step, generation = after
     params = {"job_id": job_id, "step": step, "generation": generation, "limit": limit}

@@ -57,6 +57,17 @@ select 'a job of a batch waits in its lane', 'job ' || job.id, 'it is in lane ' 
    and job.lane_id is distinct from batch.pilot_lane_id
    and job.lane_id is distinct from batch.finish_lane_id
 union all
+select 'a job runs under a configuration of its batch', 'job ' || job.id,
+       'it is of cohort ' || job.cohort || ', and its batch has none of that number'
+  from retoma.jobs as job
+  join retoma.batches as batch on batch.id = job.batch_id
+ where job.id > %(after)s::bigint
+   and job.id <= %(upto)s::bigint
+   and (job.cohort > batch.cohort
+        or batch.cohort > 1
+           and not exists (select from retoma.cohorts as cohort
+                            where cohort.batch_id = batch.id and cohort.number = job.cohort))
+union all
 select 'a lane in which a job is due is looked at', 'job ' || job.id,
        'it is due, and lane ' || lane.id || ' rests until ' || coalesce(lane.wake_at::text, 'somebody wakes it')
   from retoma.jobs as job
@@ -146,6 +157,20 @@ select 'a last step ends before its batch is completed', 'batch ' || batch.id,
                 or batch.finishing in ('waiting', 'open') <> (job.state in ('queued', 'running'))
                 or batch.finishing = 'waiting' and job.state = 'running'))
 union all
+select 'a batch with a last step counts the jobs that ended well', 'batch ' || batch.id,
+       'it says ' || coalesce(batch.finish_well::text, 'nothing') || ', and there are ' || well.jobs
+  from retoma.batches as batch
+ cross join lateral (
+       select count(*) as jobs
+         from retoma.jobs as job
+        where job.batch_id = batch.id
+          and job.state in ('completed', 'skipped', 'review')
+          and job.id <> batch.finish_job_id) as well
+ where batch.id = any (%(ids)s::bigint[])
+   and batch.finish_job_id is not null
+   and batch.finish_well is distinct from well.jobs
+   and batch.pruned_at is null
+union all
 select 'the story of a batch has no gap', 'batch ' || batch.id,
        'it has told ' || batch.event_seq || ' events, and ' || told.events || ' are there, up to ' || told.last
   from retoma.batches as batch
@@ -196,6 +221,27 @@ select 'a batch counts its calls whose cost nobody knows', 'batch ' || batch.id,
           and call.cost_basis is not null) as found
  where batch.id = any (%(ids)s::bigint[])
    and batch.unpriced <> found.calls
+ order by 1, 2;
+
+-- name: commanded
+-- What commands on batches have left: operations, and configurations.
+select 'an operation under way is that of its batch' as invariant, 'batch ' || batch.id as what,
+       'it names ' || coalesce(batch.operation_id::text, 'none') || ', and under way is '
+           || coalesce(operation.id::text, 'none') as found
+  from retoma.batches as batch
+  left join retoma.operations as operation on operation.batch_id = batch.id and operation.finished_at is null
+ where batch.id = any (%(ids)s::bigint[])
+   and operation.id is distinct from batch.operation_id
+   and batch.pruned_at is null
+union all
+select 'the newest configuration of a batch is that of its newest cohort', 'batch ' || batch.id,
+       'its cohort ' || batch.cohort || ' has ' || case when cohort.number is null then 'none' else 'another one' end
+  from retoma.batches as batch
+  left join retoma.cohorts as cohort on cohort.batch_id = batch.id and cohort.number = batch.cohort
+ where batch.id = any (%(ids)s::bigint[])
+   and batch.cohort > 1
+   and cohort.configuration::text is distinct from batch.configuration::text
+   and batch.pruned_at is null
  order by 1, 2;
 
 -- name: saved
