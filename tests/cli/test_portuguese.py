@@ -191,6 +191,33 @@ def test_a_program_that_is_not_there_is_told_in_portuguese(command: Command, dat
     assert "Tente: Escreva módulo:atributo" in ran.stderr
 
 
+@pytest.mark.parametrize(
+    ("url", "why", "written"),
+    [
+        ("lixo", "não começa com postgresql://", "% escrito como %25"),
+        ("postgresql://ana:a/b@host/app", "há um @ depois do endereço do servidor", "escritos como %2F %23 %3F %40"),
+        ("postgresql://ana:a%b@host/app", "um % na senha não", "% escrito como %25"),
+    ],
+)
+def test_an_address_that_cannot_be_read_is_told_in_portuguese_from_end_to_end(
+    command: Command, url: str, why: str, written: str
+) -> None:
+    ran = command("status", DATABASE_URL=url, **PORTUGUESE)
+
+    said, tried = ran.stderr.splitlines()
+    assert said.startswith("A URL do banco de dados não pode ser lida (não aparece aqui, porque pode conter uma senha)")
+    assert why in said
+    assert tried.startswith("Tente: Ela deve ser como postgresql://usuário:senha@servidor:5432/banco")
+    assert written in tried
+
+
+@pytest.mark.usefixtures("portuguese")
+def test_braces_of_an_advice_stand_once(run: Run) -> None:
+    ran = run("enqueue", "double", "a")
+
+    assert """'{"nome": "valor"}'.""" in ran.stderr
+
+
 @pytest.mark.usefixtures("portuguese", "terminal")
 def test_the_screen_of_a_person_is_in_portuguese(run: Run, lote: int) -> None:
     run("enqueue", "double", "1")

@@ -5,6 +5,7 @@ the same in Portuguese, and is read when somebody needs it.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from functools import cache
 
@@ -15,6 +16,7 @@ from retoma.values.phrase import joined as joined  # noqa: PLC0414
 ENGLISH, PORTUGUESE = "en", "pt"
 
 _OWN = ("retoma.cli", "retoma.demo", "retoma.bench")
+_PLACE = re.compile(r"\{\w+\}")
 
 
 def language() -> str:
@@ -76,4 +78,6 @@ def _entries(packages: tuple[str, ...], name: str) -> Iterator[tuple[str, str]]:
     from retoma.web.packages import files
 
     for each in files(packages, f"words/{name}.toml"):
-        yield from tomllib.loads(each.read_text(encoding="utf-8")).items()
+        for english, said in tomllib.loads(each.read_text(encoding="utf-8")).items():
+            # What the engine says is a pattern: a brace of its text stands twice, which nobody undoes without values.
+            yield english, said.format() if name == "sentences" and not _PLACE.search(english) else said
