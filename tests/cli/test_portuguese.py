@@ -218,6 +218,43 @@ def test_braces_of_an_advice_stand_once(run: Run) -> None:
     assert """'{"nome": "valor"}'.""" in ran.stderr
 
 
+@pytest.mark.usefixtures("portuguese")
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        (
+            "x.bin is of no kind that we know; it begins with bb 19. We read pdf, docx.",
+            "x.bin não é de nenhum tipo que conhecemos; começa com bb 19. Lemos pdf, docx.",
+        ),
+        (
+            "a.txt has 0 bytes. Was the upload or the copy cut off? Send it again.",
+            "a.txt tem 0 bytes. O envio ou a cópia foi interrompido? Envie de novo.",
+        ),
+        (
+            "text_too_short: a.txt has 46 characters of text, and 50 are needed. Send it again.",
+            "text_too_short: a.txt tem 46 caracteres de texto, e são necessários 50. Envie de novo.",
+        ),
+        (
+            "a.epub cannot be read: No such file or directory.",
+            "a.epub não pode ser lido: o arquivo ou a pasta não existe.",
+        ),
+        (
+            "a.txt has 0 bytes. Something that nobody wrote down.",
+            "a.txt has 0 bytes. Something that nobody wrote down.",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_told_in_portuguese_sentence_by_sentence(said: str, told: str) -> None:
+    assert relayed(said) == told
+
+
+@pytest.mark.usefixtures("portuguese", "terminal")
+def test_the_error_below_a_row_is_told_in_portuguese(capsys: pytest.CaptureFixture[str]) -> None:
+    output.table(["a.txt has 0 bytes."], {"error": str}, nothing="", below="error")
+
+    assert "a.txt tem 0 bytes." in capsys.readouterr().out
+
+
 @pytest.mark.usefixtures("portuguese", "terminal")
 def test_the_screen_of_a_person_is_in_portuguese(run: Run, lote: int) -> None:
     run("enqueue", "double", "1")

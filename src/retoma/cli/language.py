@@ -16,6 +16,7 @@ from retoma.values.phrase import joined as joined  # noqa: PLC0414
 ENGLISH, PORTUGUESE = "en", "pt"
 
 _OWN = ("retoma.cli", "retoma.demo", "retoma.bench")
+_BETWEEN = re.compile(r"(?<=[.?!]) (?=[A-Z])")
 _PLACE = re.compile(r"\{\w+\}")
 
 
@@ -46,10 +47,19 @@ def relayed(text: str) -> str:
     """What the engine said in English, in the language of the person, as far as the error sentences have it."""
     if isinstance(text, Phrase) or language() == ENGLISH or text in _catalogue(packages()):
         return spoken(Phrase(text) if type(text) is str else text)
+    lines = [(line, _line(line) if line.strip() else line) for line in text.split("\n")]
+    return "\n".join(line if found is None else found for line, found in lines)
+
+
+def _line(line: str) -> str | None:
+    """One line in Portuguese: sentence by sentence if each is known, for a place in one would take the next one in, or
+    else as a whole.
+    """
     from retoma.web.words.sentences import in_portuguese
 
-    lines = [(line, in_portuguese(line, packages=packages()) if line.strip() else line) for line in text.split("\n")]
-    return "\n".join(line if found is None else found for line, found in lines)
+    told = [in_portuguese(each, packages=packages()) for each in _BETWEEN.split(line)]
+    known = [each for each in told if each is not None]
+    return " ".join(known) if len(known) == len(told) else in_portuguese(line, packages=packages())
 
 
 @cache
