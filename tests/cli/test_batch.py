@@ -490,6 +490,21 @@ def test_a_watch_says_why_nothing_moves(command: Command, desk: Desk, database_u
     assert watching.stderr.readline() == "Try: retoma worker --queues read\n"
 
 
+def test_a_long_configuration_does_not_fill_the_screen_and_is_whole_for_programs(
+    desk: Desk, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = {"model": "small", "prompt": "Read it. " * 500}
+    desk.batch("a.pdf", configuration=told)
+    piped = run("batch", "show", "1").stdout
+    monkeypatch.setattr("retoma.cli.output.in_terminal", lambda: True)
+
+    seen = run("batch", "show", "1").stdout
+
+    assert f"configuration\t{json.dumps(told)}" in piped
+    assert '{"model": "small", "prompt": "Read it. ' in seen
+    assert seen.count("Read it.") < 20
+
+
 def on_a_terminal(command: Command, url: str, *args: str) -> tuple[int, str]:
     """The command's exit code and what a person at a terminal of 100 columns sees."""
     ours, theirs = pty.openpty()

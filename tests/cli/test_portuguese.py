@@ -191,6 +191,70 @@ def test_a_program_that_is_not_there_is_told_in_portuguese(command: Command, dat
     assert "Tente: Escreva módulo:atributo" in ran.stderr
 
 
+@pytest.mark.parametrize(
+    ("url", "why", "written"),
+    [
+        ("lixo", "não começa com postgresql://", "% escrito como %25"),
+        ("postgresql://ana:a/b@host/app", "há um @ depois do endereço do servidor", "escritos como %2F %23 %3F %40"),
+        ("postgresql://ana:a%b@host/app", "um % na senha não", "% escrito como %25"),
+    ],
+)
+def test_an_address_that_cannot_be_read_is_told_in_portuguese_from_end_to_end(
+    command: Command, url: str, why: str, written: str
+) -> None:
+    ran = command("status", DATABASE_URL=url, **PORTUGUESE)
+
+    said, tried = ran.stderr.splitlines()
+    assert said.startswith("A URL do banco de dados não pode ser lida (não aparece aqui, porque pode conter uma senha)")
+    assert why in said
+    assert tried.startswith("Tente: Ela deve ser como postgresql://usuário:senha@servidor:5432/banco")
+    assert written in tried
+
+
+@pytest.mark.usefixtures("portuguese")
+def test_braces_of_an_advice_stand_once(run: Run) -> None:
+    ran = run("enqueue", "double", "a")
+
+    assert """'{"nome": "valor"}'.""" in ran.stderr
+
+
+@pytest.mark.usefixtures("portuguese")
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        (
+            "x.bin is of no kind that we know; it begins with bb 19. We read pdf, docx.",
+            "x.bin não é de nenhum tipo que conhecemos; começa com bb 19. Lemos pdf, docx.",
+        ),
+        (
+            "a.txt has 0 bytes. Was the upload or the copy cut off? Send it again.",
+            "a.txt tem 0 bytes. O envio ou a cópia foi interrompido? Envie de novo.",
+        ),
+        (
+            "text_too_short: a.txt has 46 characters of text, and 50 are needed. Send it again.",
+            "text_too_short: a.txt tem 46 caracteres de texto, e são necessários 50. Envie de novo.",
+        ),
+        (
+            "a.epub cannot be read: No such file or directory.",
+            "a.epub não pode ser lido: o arquivo ou a pasta não existe.",
+        ),
+        (
+            "a.txt has 0 bytes. Something that nobody wrote down.",
+            "a.txt has 0 bytes. Something that nobody wrote down.",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_told_in_portuguese_sentence_by_sentence(said: str, told: str) -> None:
+    assert relayed(said) == told
+
+
+@pytest.mark.usefixtures("portuguese", "terminal")
+def test_the_error_below_a_row_is_told_in_portuguese(capsys: pytest.CaptureFixture[str]) -> None:
+    output.table(["a.txt has 0 bytes."], {"error": str}, nothing="", below="error")
+
+    assert "a.txt tem 0 bytes." in capsys.readouterr().out
+
+
 @pytest.mark.usefixtures("portuguese", "terminal")
 def test_the_screen_of_a_person_is_in_portuguese(run: Run, lote: int) -> None:
     run("enqueue", "double", "1")

@@ -7,6 +7,7 @@ import sys
 import click
 import psycopg
 import pytest
+from click import Context
 from click.testing import CliRunner
 
 import retoma.cli
@@ -71,6 +72,17 @@ def test_help_has_a_short_name_everywhere(words: tuple[str, ...]) -> None:
     assert short.exit_code == 0
     assert short.stdout == long.stdout
     assert short.stdout.startswith("Usage: retoma")
+
+
+@pytest.mark.parametrize("lang", ["C", "pt_BR.UTF-8"])
+def test_help_says_what_each_command_does_in_a_whole_sentence(lang: str) -> None:
+    cut = []
+    for name in retoma.cli.main.list_commands(Context(retoma.cli.main)):
+        ran = CliRunner(env={"LANG": lang, "COLUMNS": "80"}).invoke(retoma.cli.main, [name, "--help"])
+        assert ran.exit_code == 0
+        cut += [f"{name}: {line}" for line in ran.stdout.splitlines()[1:] if line.endswith("...")]
+
+    assert cut == []
 
 
 @pytest.mark.parametrize("words", [(), ("db",)])

@@ -151,3 +151,18 @@ def test_up_makes_the_tables_works_and_ends_with_ctrl_c(command: Command, empty_
     up.send_signal(signal.SIGINT)
 
     assert up.wait(timeout=120) == 0
+
+
+def test_a_new_database_is_made_without_a_line_for_each_of_its_revisions(
+    command: Command, empty_database_url: str
+) -> None:
+    up = command.start("up", "--app", PROGRAM, "--port", "0", DATABASE_URL=empty_database_url, **QUICK)
+    assert up.stderr
+
+    said = []
+    for line in up.stderr:
+        said.append(line)
+        if "executor.started" in line:
+            break
+
+    assert [line for line in said if "alembic" in line] == []

@@ -6,7 +6,7 @@ import ast
 import re
 import string
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -294,23 +294,34 @@ def test_a_sentence_is_never_filled_in_before_it_is_said() -> None:
 
 def raised_in(module: Path) -> Iterator[str]:
     """The errors that a module raises, and what it advises; what is filled in stands as one letter."""
-    for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
+    tree = ast.parse(module.read_text(encoding="utf-8"))
+    named = {
+        name: text
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign)
+        for name, text in [(ast.unparse(node.targets[0]), node.value)]
+        if isinstance(text, ast.Constant) and isinstance(text.value, str)
+    }
+    for node in ast.walk(tree):
         if isinstance(node, ast.Call) and called(node) in ERRORS:
             said = [*node.args[:1], *(each.value for each in node.keywords if each.arg == "next")]
             for each in said:
-                yield from filled(each)
+                yield from filled(each, named)
 
 
-def filled(node: ast.expr) -> list[str]:
+def filled(node: ast.expr, named: Mapping[str, ast.expr]) -> list[str]:
+    """What an expression may say; *named* are the texts that have a name in its module."""
     match node:
         case ast.Constant(value=str(text)):
             return [text]
+        case ast.Name(id=name) | ast.FormattedValue(value=ast.Name(id=name)) if name in named:
+            return filled(named[name], named)
         case ast.JoinedStr(values=parts):
-            return ["".join(str(part.value) if isinstance(part, ast.Constant) else "Z" for part in parts)]
+            return ["".join((filled(part, named) or ["Z"])[0] for part in parts)]
         case ast.IfExp(body=one, orelse=other):
-            return filled(one) + filled(other)
+            return filled(one, named) + filled(other, named)
         case ast.BinOp(left=left, right=right):
-            return [first + second for first in filled(left) for second in filled(right)]
+            return [first + second for first in filled(left, named) for second in filled(right, named)]
     return []
 
 

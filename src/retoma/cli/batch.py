@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _STATES = ("queued", "running", "paused", "stalled", "completed", "failed", "cancelled")
 _PAGE = 500
+_LONG = 80
 _id = click.argument("id", type=int)
 
 
@@ -222,7 +223,7 @@ def _head(found: Batch, progress: Progress, durations: Durations) -> None:
         "queue": found.queue if found.queue != found.pipeline else None,
         "route": found.route,
         "labels": _pairs(found.labels) or None,
-        "configuration": json.dumps(found.configuration, ensure_ascii=False) if found.configuration else None,
+        "configuration": _configuration(found.configuration or {}) or None,
         "correlation": found.correlation_id,
         "created": found.created_at,
         "sealed": found.sealed_at,
@@ -231,6 +232,16 @@ def _head(found: Batch, progress: Progress, durations: Durations) -> None:
         "finished": found.finished_at,
     }
     show.fields({name: value for name, value in known.items() if value is not None})
+
+
+def _configuration(values: Mapping[str, Any]) -> str:
+    """As JSON. A terminal shows the beginning of a long value only: a prompt would fill the screen."""
+    if not values:
+        return ""
+    told = {name: json.dumps(value, ensure_ascii=False) for name, value in values.items()}
+    if show.in_terminal():
+        told = {name: text if len(text) <= _LONG else f"{text[:_LONG]}…" for name, text in told.items()}
+    return "{" + ", ".join(f"{json.dumps(name)}: {text}" for name, text in told.items()) + "}"
 
 
 def _most_failures(found: Batch) -> Phrase | None:

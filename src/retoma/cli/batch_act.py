@@ -182,7 +182,7 @@ def retry_failed(id: BatchId, group: str | None, attempts: int | None, *, cancel
 @_id
 @_reason
 def pause(id: BatchId, reason: str) -> None:
-    """Let a batch rest. Nobody takes its jobs, and those that run go back after the step at hand."""
+    """Pause a batch. Nobody takes its jobs, and those that run go back after the step at hand."""
     by = acting.person()
     found = context.ask(
         lambda app: acting.change(app, "batch", id, lambda conn: app.batches.pause(id, reason=reason, by=by, conn=conn))
@@ -402,7 +402,7 @@ def change(id: BatchId, labels: tuple[tuple[str, str], ...], **changes: Any) -> 
 @click.option("--expected", type=click.IntRange(min=1), metavar="N", help="Refuse unless there are so many jobs.")
 @click.option("--pilot", type=click.IntRange(0, 1000), default=0, metavar="N", help="Let N of them run first.")
 def seal(id: BatchId, expected: int | None, pilot: int) -> None:
-    """Let the jobs of an open batch be taken. No more can be added."""
+    """Seal an open batch, so that workers take its jobs. No more can be added."""
     found = context.ask(
         lambda app: acting.change(
             app, "batch", id, lambda conn: app.batches.seal(id, expected=expected, pilot=pilot, conn=conn)
@@ -415,7 +415,7 @@ def seal(id: BatchId, expected: int | None, pilot: int) -> None:
 @click.command()
 @_id
 def release(id: BatchId) -> None:
-    """Let the jobs be taken that a pilot holds. Safe to ask many times."""
+    """Release the jobs that a pilot holds. Safe to ask many times."""
 
     async def ask(app: Retoma) -> tuple[Batch, Batch]:
         before, by = await app.batches.get(id), acting.person()

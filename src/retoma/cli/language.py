@@ -5,6 +5,7 @@ the same in Portuguese, and is read when somebody needs it.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from functools import cache
 
@@ -15,6 +16,8 @@ from retoma.values.phrase import joined as joined  # noqa: PLC0414
 ENGLISH, PORTUGUESE = "en", "pt"
 
 _OWN = ("retoma.cli", "retoma.demo", "retoma.bench")
+_BETWEEN = re.compile(r"(?<=[.?!]) (?=[A-Z])")
+_PLACE = re.compile(r"\{\w+\}")
 
 
 def language() -> str:
@@ -44,10 +47,19 @@ def relayed(text: str) -> str:
     """What the engine said in English, in the language of the person, as far as the error sentences have it."""
     if isinstance(text, Phrase) or language() == ENGLISH or text in _catalogue(packages()):
         return spoken(Phrase(text) if type(text) is str else text)
+    lines = [(line, _line(line) if line.strip() else line) for line in text.split("\n")]
+    return "\n".join(line if found is None else found for line, found in lines)
+
+
+def _line(line: str) -> str | None:
+    """One line in Portuguese: sentence by sentence if each is known, for a place in one would take the next one in, or
+    else as a whole.
+    """
     from retoma.web.words.sentences import in_portuguese
 
-    lines = [(line, in_portuguese(line, packages=packages()) if line.strip() else line) for line in text.split("\n")]
-    return "\n".join(line if found is None else found for line, found in lines)
+    told = [in_portuguese(each, packages=packages()) for each in _BETWEEN.split(line)]
+    known = [each for each in told if each is not None]
+    return " ".join(known) if len(known) == len(told) else in_portuguese(line, packages=packages())
 
 
 @cache
@@ -76,4 +88,6 @@ def _entries(packages: tuple[str, ...], name: str) -> Iterator[tuple[str, str]]:
     from retoma.web.packages import files
 
     for each in files(packages, f"words/{name}.toml"):
-        yield from tomllib.loads(each.read_text(encoding="utf-8")).items()
+        for english, said in tomllib.loads(each.read_text(encoding="utf-8")).items():
+            # What the engine says is a pattern: a brace of its text stands twice, which nobody undoes without values.
+            yield english, said.format() if name == "sentences" and not _PLACE.search(english) else said

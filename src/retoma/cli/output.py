@@ -169,7 +169,7 @@ def _draw(rows: Sequence[T], columns: Columns[T], below: str) -> None:
         return
     for place, row in enumerate(rows):
         console.print(drawn([place], headed=place == 0))
-        if whole := _for_people(columns[below](row)):
+        if whole := relayed(_for_people(columns[below](row))):
             console.print(Padding(Text(whole, overflow="fold"), (0, 0, 0, 2)))
 
 

@@ -60,7 +60,7 @@ class Root(click.Group):
         module, _, attribute = place.partition(":")
         with loading():
             command: click.Command = getattr(importlib.import_module(module), attribute)
-        return _in_language(command)
+        return _summed_up(_in_language(command))
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -150,6 +150,17 @@ def _in_language(command: C) -> C:
     from retoma.cli.click_language import in_language
 
     return in_language(command)
+
+
+def _summed_up(command: C) -> C:
+    """*command* with the whole first sentence of each command below it, broken into lines. Click alone cuts a sentence
+    off where the line ends.
+    """
+    for each in command.commands.values() if isinstance(command, click.Group) else ():
+        first = " ".join((each.help or "").partition("\n\n")[0].split())
+        each.short_help = first.partition(". ")[0].removesuffix(".") + "." if first else None
+        _summed_up(each)
+    return command
 
 
 def _say(message: str, next: str, exit_code: int) -> int:

@@ -38,11 +38,14 @@ def checked(url: str) -> str:
     if "@" in parts.path + parts.query + parts.fragment:
         # A password with a / or a # ends up there, and would be printed as part of the place.
         raise DatabaseError(
-            f"{wrong}: an @ stands behind the host.", next=right.replace("% written", "/ # ? @ written")
+            f"{wrong}: an @ stands behind the host.",
+            next="It should look like postgresql://user:password@host:5432/database, with / # ? @ written as "
+            "%2F %23 %3F %40.",
         )
-    for name, text in (("user", parts.username), ("password", parts.password)):
-        if text and re.search(r"%(?![0-9A-Fa-f]{2})", text):
-            raise DatabaseError(f"{wrong}: a % in the {name} is not followed by two hexadecimal digits.", next=right)
+    if _stray_percent(parts.username):
+        raise DatabaseError(f"{wrong}: a % in the user is not followed by two hexadecimal digits.", next=right)
+    if _stray_percent(parts.password):
+        raise DatabaseError(f"{wrong}: a % in the password is not followed by two hexadecimal digits.", next=right)
     try:
         ports = conninfo_to_dict(url).get("port") or ""  # a URL may name several hosts, for a failover
     except psycopg.ProgrammingError:
@@ -50,6 +53,10 @@ def checked(url: str) -> str:
     if not re.fullmatch(r"(\d{0,5},)*\d{0,5}", str(ports), re.ASCII):
         raise malformed
     return url
+
+
+def _stray_percent(text: str | None) -> bool:
+    return re.search(r"%(?![0-9A-Fa-f]{2})", text or "") is not None
 
 
 def explain_connection(url: str, error: Exception) -> DatabaseUnreachable:

@@ -1,10 +1,13 @@
-"""Handles SIGTERM and Ctrl-C while there is something to stop; both are ignored once it has stopped."""
+"""Handles SIGTERM and Ctrl-C while there is something to stop; both are ignored once it has stopped. Lets a child start
+that Ctrl-C does not concern.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Protocol
 
 _HEARD = (signal.SIGTERM, signal.SIGINT)
@@ -39,3 +42,21 @@ def hear(heard: Callable[[], None]) -> Restore:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _HEARD)
 
     return restore
+
+
+@contextmanager
+def holding_ctrl_c() -> Iterator[None]:
+    """Hold Ctrl-C back inside the block. A child that is started there inherits that, so that Ctrl-C in a terminal does
+    not end it in the middle of an import; it calls ``ignore_ctrl_c`` as soon as it can.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def ignore_ctrl_c() -> None:
+    """Ignore Ctrl-C, also one that was held back since this process started. What it starts is not held back."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])

@@ -49,8 +49,11 @@ _TALKATIVE = (
     "asyncio",
     "botocore",
     "uvicorn",
+    "alembic",
 )
-"""Libraries whose lines below a warning hold addresses, headers or bodies of requests, or say what our events say."""
+"""Libraries whose lines below a warning hold addresses, headers or bodies of requests, or say what our events say.
+Alembic writes three lines for each revision of a new database.
+"""
 
 
 _SHOWN: dict[str, Callable[[Any], float]] = {"float": lambda value: round(value, 3), "Decimal": float}

@@ -25,6 +25,7 @@ from retoma.providers.factory import close, make_ready
 from retoma.system import marks
 from retoma.system.garbage import settle_down
 from retoma.system.settings import Settings
+from retoma.system.signals import ignore_ctrl_c
 from retoma.telemetry.logs import log_to_stderr
 from retoma.telemetry.metrics import measure
 from retoma.telemetry.sheet import Sheet
@@ -170,7 +171,7 @@ def main() -> None:
     the garbage collector off, and turns it on when the program is loaded.
     """
     faulthandler.enable()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    ignore_ctrl_c()
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     control = os.fdopen(0, "rb", buffering=0)  # unbuffered, because the loop reads the rest of the pipe
     line = b""

@@ -22,6 +22,7 @@ from retoma.store.jobs import BESIDE, Blame
 from retoma.store.workers import Pulse
 from retoma.system.process_memory import memory_of
 from retoma.system.settings import Settings
+from retoma.system.signals import holding_ctrl_c
 from retoma.worker.executor_main import CANNOT_START, Orders
 from retoma.worker.status_board import Note, StatusBoard
 
@@ -116,13 +117,14 @@ class Process:
         self._begin_waiting()
 
     def _start(self, files: Sequence[int]) -> subprocess.Popen[bytes]:
-        started = subprocess.Popen(
-            [sys.executable, "-c", _PROGRAM],
-            stdin=subprocess.PIPE,
-            pass_fds=files,
-            # Set before numpy loads: there are many executors, and each would start a thread per core.
-            env={"OPENBLAS_NUM_THREADS": "1", **os.environ},
-        )
+        with holding_ctrl_c():
+            started = subprocess.Popen(
+                [sys.executable, "-c", _PROGRAM],
+                stdin=subprocess.PIPE,
+                pass_fds=files,
+                # Set before numpy loads: there are many executors, and each would start a thread per core.
+                env={"OPENBLAS_NUM_THREADS": "1", **os.environ},
+            )
         assert started.stdin is not None
         # An executor that does not read its pipe must not block the supervisor.
         os.set_blocking(started.stdin.fileno(), False)
