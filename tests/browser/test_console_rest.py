@@ -7,6 +7,13 @@ from pathlib import Path
 
 from playwright.sync_api import Page, expect
 
+from retoma.pipelines import ALL
+from retoma.pipelines.books.ports import Editor
+from retoma.pipelines.books.text.editors import LocalEditor
+from retoma.providers import Classifier
+from retoma.providers.local import LocalClassifier
+from retoma.providers.local.encoder import Lexical
+
 from ..web.archive import apart  # noqa: TID252 - the house is that of the API's own tests
 from ..web.conftest import House, Open  # noqa: TID252
 from .conftest import Visit
@@ -60,6 +67,24 @@ def test_a_reader_in_a_browser_who_forges_a_form_is_refused(open_house: Open, vi
 
     assert answered[:2] == [403, 403]
     assert answered[2] in (403, 404, 405)
+
+
+def test_on_a_phone_the_names_in_the_menus_are_whole_and_the_place_of_the_page_is_in_view(
+    open_house: Open, given: dict[type, object], visit: Visit
+) -> None:
+    house = open_house(
+        extensions=ALL, providers={**given, Classifier: LocalClassifier(Lexical()), Editor: LocalEditor(Lexical())}
+    )
+    page = visit(f"{house.url}/console/audit", viewport={"width": 390, "height": 844})
+    broken = page.locator(".top nav a").evaluate_all(
+        "links => links.filter((each) => { const text = document.createRange(); text.selectNodeContents(each);"
+        " return text.getClientRects().length > 1; }).map((each) => each.textContent)"
+    )
+
+    assert broken == []
+    # A link may end between two pixels.
+    expect(page.locator(".console-menu a[aria-current]")).to_be_in_viewport(ratio=0.9)
+    assert fits(page)
 
 
 def stumbled(house: House) -> None:

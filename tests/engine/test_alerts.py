@@ -11,6 +11,7 @@ import email.policy
 import hashlib
 import hmac
 import json
+import re
 import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -150,7 +151,7 @@ async def test_an_incident_is_sent_once_by_webhook_and_mail_however_many_watchdo
     assert headers["webhook-signature"] == f"v1,{proof}"
     [(to, mail)] = post.mails
     assert to == ["ana@example.org", "bruno@example.org"]
-    assert mail["Subject"].startswith("Retoma, Crítico: 1 tarefas esperam na fila mail")
+    assert mail["Subject"].startswith("Retoma, Crítico: Uma tarefa espera na fila mail")
     assert "retoma worker --queues mail" in mail.get_content()
 
 
@@ -263,6 +264,15 @@ def test_every_rule_has_its_sentences_in_both_languages(language: str) -> None:
     for rule in RULES:
         assert alert.sentence(rule, FACTS, language)
         assert alert.advice(rule, FACTS, language)
+
+
+@pytest.mark.parametrize("language", ["en", "pt"])
+@pytest.mark.parametrize("rule", ["queue_without_workers", "queue_late", "dead_letters", "jobs_stuck"])
+def test_one_job_is_told_in_words_and_not_as_1_jobs(rule: str, language: str) -> None:
+    one = alert.sentence(rule, FACTS | {"jobs": 1, "due": 1}, language)
+
+    assert not re.search(r"\b1 (jobs|tarefas)", one)
+    assert one != alert.sentence(rule, FACTS, language)
 
 
 def test_a_finding_is_of_a_known_rule() -> None:

@@ -178,6 +178,18 @@ def test_a_pilot_runs_first_and_one_click_releases_the_rest(desk: House) -> None
     assert [each.kind for each in desk.ask(lambda app: app.batches.events(batch.id))].count("released") == 1
 
 
+def test_a_batch_that_waits_for_its_pilot_leads_to_it(desk: House) -> None:
+    send(desk, pipeline="double", rows="1\n2\n3\n4", name="numbers", do="pilot", pilot="2")
+    desk.work()
+    [batch] = desk.ask(lambda app: app.batches.find())
+
+    page = desk.client.get(f"/console/batches/{batch.id}", headers=PAGE).text
+    stuck = page.partition('id="stuck"')[2].partition("</section>")[0]
+
+    assert f'href="/console/batches/{batch.id}/pilot"' in stuck
+    assert "disabled" not in stuck.partition("<details")[0]
+
+
 def test_the_budget_is_changed_and_the_batch_cancelled_from_the_pilot(desk: House) -> None:
     send(desk, pipeline="double", rows="1\n2\n3\n4", name="numbers", do="pilot", pilot="2")
     (batch,) = desk.ask(lambda app: app.batches.find())

@@ -90,8 +90,10 @@ class Alert:
 
 
 def sentence(rule: str, facts: dict[str, Any], language: str = "en") -> str:
-    """What is wrong, in one sentence."""
-    return str(_said(language)["what"][rule]).format(**facts)
+    """What is wrong, in one sentence; a sentence of its own tells of one job."""
+    said = _said(language)["what"]
+    one = facts.get("jobs", facts.get("due")) == 1
+    return str(said.get(f"{rule}_one", said[rule]) if one else said[rule]).format(**facts)
 
 
 def advice(rule: str, facts: dict[str, Any], language: str = "en") -> str:

@@ -119,7 +119,8 @@ class Stuck:
     """"resume", "retry", or a page of the console; empty when one can only wait."""
 
 
-_PAGES = {"start_worker": "workers", "resume_queue": "queues", "set_price": "costs", "raise_budget": "configuration"}
+_PAGES = {"start_worker": "workers", "resume_queue": "queues", "set_price": "costs", "raise_budget": "configuration",
+          "release": "pilot"}  # fmt: skip
 _FACTS = ("last_progress_at", "running", "queued", "due", "workers", "idle_workers", "orphaned", "lost_worker",
           "bad_endings", "troubled", "suspect_key", "suspect_crashes", "oldest_key", "oldest_seconds", "shut_limit",
           "shut_until", "call_status", "queue_paused")  # fmt: skip

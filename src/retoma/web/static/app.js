@@ -164,8 +164,17 @@ window.retoma = (() => {
     if (event.target.closest?.("[data-theme-switch]")) theme();
   });
 
+  // — where a menu is wider than its row: the place of this page in it is in view —
+
+  function inView(chosen) {
+    const row = chosen.closest("nav");
+    const space = row.getBoundingClientRect(), place = chosen.getBoundingClientRect();
+    if (row.scrollWidth > row.clientWidth) row.scrollLeft += place.left - space.left - (space.width - place.width) / 2;
+  }
+
   root.classList.add("scripted");
   localise();
+  for (const chosen of document.querySelectorAll("nav a[aria-current]")) inView(chosen);
 
   return { base, language, say, number, when, localise, announce, notice, refresh, ask };
 })();
