@@ -2,8 +2,7 @@
 
 **A page is a route like any other.** Its router has ``route_class=PageRoute``, its endpoint says ``@needs(scope)`` and
 returns ``page(request, "noun/name.html", **values)``. The door brings the key (header or cookie), the language
-(``?lang=``, cookie, Accept-Language, Portuguese), the ETag, and problems as a page where a page was asked for. A route
-with ``route_class=DataRoute`` before it answers at the same address whoever does not prefer HTML.
+(``?lang=``, cookie, Accept-Language, Portuguese), the ETag, and problems as a page where a page was asked for.
 
 **Pages of an extension** are a router in its ``site`` and a link in its ``links``, with templates, static files and
 words in its package; ``retoma.app.extension`` says how.
@@ -27,7 +26,7 @@ from __future__ import annotations
 
 from retoma.web.pages.languages import language_for, prefers_page
 from retoma.web.pages.render import page
-from retoma.web.pages.route import DataRoute, PageRoute
+from retoma.web.pages.route import PageRoute
 from retoma.web.pages.styles import StateStyle, state_styles
 
-__all__ = ["DataRoute", "PageRoute", "StateStyle", "language_for", "page", "prefers_page", "state_styles"]
+__all__ = ["PageRoute", "StateStyle", "language_for", "page", "prefers_page", "state_styles"]

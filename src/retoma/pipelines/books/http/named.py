@@ -6,7 +6,7 @@ from fastapi import APIRouter
 
 from retoma.pipelines.books.http import schemas as shapes
 from retoma.pipelines.books.http import sessions
-from retoma.web.pages import DataRoute
+from retoma.web.pages.route import DataRoute
 
 router = APIRouter(prefix="/books", route_class=DataRoute)
 
