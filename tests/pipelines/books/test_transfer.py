@@ -156,6 +156,24 @@ class TestChecking:
         ]
         assert [name[-6] for name in ordered] == ["5", "2", "1"]
 
+    def test_a_name_that_is_no_text_is_named_and_hides_no_other(self, tmp_path: Path) -> None:
+        put(tmp_path, original("1"))
+        for name in (
+            b"%s_checkpoint_\xff.json" % SESSION.encode(),
+            b"s\xff_checkpoint_1.json",
+            b"s%00_checkpoint_1.json",
+        ):
+            put(tmp_path, original("1"), os.fsdecode(name))
+
+        found = [each for one in transfer.check_folder(tmp_path) for each in one.judged]
+
+        assert {each.candidate.name: each.verdict.reason for each in found} == {
+            f"{SESSION}_checkpoint_1.json": None,
+            f"{SESSION}_checkpoint_\ufffd.json": "name_differs",
+            "s\ufffd_checkpoint_1.json": "session_differs",
+            "s%00_checkpoint_1.json": "session_differs",
+        }
+
     def test_two_files_whose_chapters_were_swapped_are_both_found(self, tmp_path: Path) -> None:
         put(tmp_path, ours("1"), f"{SESSION}_checkpoint_2.json")
         put(tmp_path, ours("2"), f"{SESSION}_checkpoint_1.json")
@@ -242,6 +260,88 @@ class TestMoving:
         assert (again.count("there"), again.count("invalid")) == (2, 1)
         assert await elsewhere.checkpoints(id) == rows
         assert len([path for path in (tmp_path / "elsewhere" / "files").rglob("*") if path.is_file()]) == 1
+
+    async def test_a_file_whose_name_is_no_text_keeps_no_other_out(self, books: Books, tmp_path: Path) -> None:
+        put(tmp_path, original("1"))
+        for name in (
+            b"%s_checkpoint_\xff.json" % SESSION.encode(),
+            b"s\xff_checkpoint_1.json",
+            b"s%00_checkpoint_1.json",
+        ):
+            put(tmp_path, original("1"), os.fsdecode(name))
+
+        came = await transfer.import_folder(books, tmp_path)
+
+        assert [(each.count("imported"), each.count("invalid")) for each in came if each.session_id == SESSION] == [
+            (1, 1)
+        ]
+        kept = [row.reason for each in came for row in await books.checkpoints(each.session_id) if row.reason]
+        assert sorted(kept) == ["name_differs", "session_differs", "session_differs"]
+
+    @pytest.mark.parametrize(
+        "wrong",
+        [
+            {"title": "\ud800"},
+            {"title": None, "timestamp_inicio": "0001-01-01T00:00:00+14:00"},
+            {"configuration": {"model": "\ud800"}},
+            {"configuration": {"model": "another"}},
+            {"configuration": {"model": float("nan")}},
+            {"input": {"filename": 5, "kind": "md", "sha256": "0"}},
+            {"input": []},
+            "[" * 100_000,
+        ],
+        ids=lambda wrong: next(iter(wrong)) if isinstance(wrong, dict) else "nested",
+    )
+    async def test_a_note_that_was_damaged_costs_no_chapter(
+        self, books: Books, app: Retoma, elsewhere: Books, editor: CountingEditor, tmp_path: Path, wrong: object
+    ) -> None:
+        id = await done(books, app)
+        await transfer.export(books, id, tmp_path / "out")
+        (tmp_path / "out" / f"{id}_checkpoint_2.json").unlink()
+        note = tmp_path / "out" / f"{id}_session.json"
+        said = json.loads(note.read_bytes())
+        note.write_text(json.dumps(said | wrong) if isinstance(wrong, dict) else str(wrong))
+        editor.summarised.clear()
+
+        (came,) = await transfer.import_folder(elsewhere, tmp_path / "out")
+        await elsewhere.resume(id)
+        await drain(elsewhere.app)
+
+        assert (came.count("imported"), came.has_input, came.outcome) == (2, True, "resumable")
+        assert editor.summarised == ["2"]
+        before, after = await books.get(id), await elsewhere.get(id)
+        assert (after.state, after.configuration_hash, after.started_at) == (
+            "done",
+            before.configuration_hash,
+            before.started_at,
+        )
+
+    async def test_a_folder_of_a_book_of_which_no_chapter_is_done_is_enough_too(
+        self, books: Books, elsewhere: Books, editor: CountingEditor, tmp_path: Path
+    ) -> None:
+        id = (await books.summarise("livro.md", pieces(book_text()))).session.id
+        await transfer.export(books, id, tmp_path / "out")
+        (tmp_path / "out" / "other_session.json").write_text('{"session_id": "somebody"}')
+
+        (came,) = await transfer.import_folder(elsewhere, tmp_path / "out")
+        await elsewhere.resume(id)
+        await drain(elsewhere.app)
+
+        assert (came.session_id, came.has_input, came.outcome) == (id, True, "no_checkpoint")
+        assert editor.summarised == ["1", "2", "3"]
+
+    async def test_a_session_with_a_long_name_goes_out_and_comes_back(
+        self, books: Books, elsewhere: Books, tmp_path: Path
+    ) -> None:
+        (tmp_path / "in").mkdir()
+        long = "s" * 150
+        put(tmp_path / "in", original("1", session=long))
+        await transfer.import_folder(books, tmp_path / "in")
+        await transfer.export(books, long, tmp_path / "out")
+
+        (came,) = await transfer.import_folder(elsewhere, tmp_path / "out")
+
+        assert (came.session_id, came.count("imported")) == (long, 1)
 
     async def test_files_of_the_original_system_are_taken_over_and_the_book_is_given_later(
         self, books: Books, app: Retoma, editor: CountingEditor, tmp_path: Path
@@ -360,3 +460,5 @@ class TestMoving:
     async def test_a_folder_without_files_of_the_session_is_said(self, books: Books, tmp_path: Path) -> None:
         with pytest.raises(NotFound):
             await transfer.import_folder(books, tmp_path, "nobody")
+        with pytest.raises(NotFound):
+            await transfer.import_folder(books, tmp_path)

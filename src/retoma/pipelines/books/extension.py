@@ -9,6 +9,8 @@ BOOKS = Extension(
     api="retoma.pipelines.books.http.sessions:router",
     site=(
         Mounted(router="retoma.pipelines.books.http.original:router"),
+        # Before the pages, which take what it leaves: the description has these operations under /api/v1.
+        Mounted(router="retoma.pipelines.books.http.named:router", described=False),
         Mounted(router="retoma.pipelines.books.pages.router:router"),
     ),
     links=(Link(path="/books", word="nav.books"),),

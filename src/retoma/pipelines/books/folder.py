@@ -6,6 +6,7 @@ Beside them an export puts the input and a note on the session, so that the fold
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 import secrets
@@ -23,7 +24,10 @@ from retoma.pipelines.books.verdicts import LARGEST, invalid
 
 _BETWEEN = "_checkpoint_"
 _SUFFIX = ".json"
+NOTE = "_session.json"
+"""The end of the name of the note on a session."""
 _LONGEST = 100  # characters of one of the two names in a file's name
+_NO_TEXT = re.compile("[\0\ud800-\udfff]")
 _PLAIN = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*")
 _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK  # a pipe in the folder must not hold us up
 
@@ -75,7 +79,7 @@ class Named:
 
 def parsed(name: str) -> Named | None:
     """What *name* says, when it is the name of a checkpoint."""
-    session, between, chapter = name.removesuffix(_SUFFIX).rpartition(_BETWEEN)
+    session, between, chapter = _text(name).removesuffix(_SUFFIX).rpartition(_BETWEEN)
     if not between or not session or not chapter or not name.endswith(_SUFFIX) or name.startswith("."):
         return None
     return Named(session, chapter)
@@ -86,16 +90,45 @@ def candidates(folder: Path, session_id: str | None = None) -> list[Candidate]:
     found = []
     for path in _listed(folder):
         told = parsed(path.name)
-        if told is None or (session_id is not None and told.session not in (session_name(session_id), session_id)):
+        if told is None or (session_id is not None and not _is_of(told.session, session_id)):
             continue
         found.append(read(path))
     return found
 
 
+def _is_of(told: str, session_id: str) -> bool:
+    return told in (session_name(session_id), session_id) or _text(unquote(told)) == session_id
+
+
 def sessions(folder: Path) -> list[str]:
-    """The sessions that the names of the files speak of."""
-    named = (parsed(path.name) for path in _listed(folder))
-    return list(dict.fromkeys(unquote(each.session) for each in named if each is not None))
+    """The sessions that the names of checkpoints speak of, and those that have a note and no checkpoint yet."""
+    found: dict[str, str] = {}
+    for path in _listed(folder):
+        named = parsed(path.name)
+        if named is not None:
+            found[named.session] = found.get(named.session) or _session_cut_off(path, named.session)
+        elif path.name.endswith(NOTE) and (said := _session_said(path)) and path.name == session_name(said) + NOTE:
+            found.setdefault(session_name(said), said)
+    return list(dict.fromkeys(id or _text(unquote(told)) for told, id in found.items()))
+
+
+def _session_cut_off(path: Path, told: str) -> str:
+    """The whole id of a session that *path* calls by its hash; empty for every other, or when the file does not say."""
+    said = _session_said(path) if "~" in told else ""
+    return said if session_name(said) == told else ""
+
+
+def _session_said(path: Path) -> str:
+    """The session that the file itself names; empty when it names none."""
+    with suppress(ValueError, TypeError, KeyError, RecursionError):
+        said = json.loads(read(path).body)["session_id"]
+        return said if isinstance(said, str) and not _NO_TEXT.search(said) else ""
+    return ""
+
+
+def _text(name: str) -> str:
+    """*name* with a mark where it is no text: the system gives names of files byte by byte."""
+    return _NO_TEXT.sub("\ufffd", name)
 
 
 def _listed(folder: Path) -> Iterator[Path]:
@@ -109,35 +142,33 @@ def _listed(folder: Path) -> Iterator[Path]:
 
 def read(path: Path) -> Candidate:
     """The file as a candidate. That it cannot be read is a verdict, too."""
-    named = parsed(path.name)
-    chapter = None if named is None or "~" in named.chapter else unquote(named.chapter)
+    named, name = parsed(path.name), _text(path.name)
+    chapter = None if named is None or "~" in named.chapter else _text(unquote(named.chapter))
     try:
         number = os.open(path, _FLAGS)
     except FileNotFoundError:
-        return Candidate(
-            name=path.name, unread=invalid("file_missing", "there is no such file"), chapter_number=chapter
-        )
+        return Candidate(name=name, unread=invalid("file_missing", "there is no such file"), chapter_number=chapter)
     except PermissionError:
-        return Candidate(name=path.name, unread=invalid("no_permission", "we may not read it"), chapter_number=chapter)
+        return Candidate(name=name, unread=invalid("no_permission", "we may not read it"), chapter_number=chapter)
     except OSError as error:
-        return _unreadable(path, chapter, error)
+        return _unreadable(name, chapter, error)
     try:
         told = os.fstat(number)
         if not stat.S_ISREG(told.st_mode):
-            return _unreadable(path, chapter, OSError(0, "it is no plain file"))
+            return _unreadable(name, chapter, OSError(0, "it is no plain file"))
         body = b""
         while len(body) <= LARGEST and (piece := os.read(number, 1 << 20)):
             body += piece
     except OSError as error:
-        return _unreadable(path, chapter, error)
+        return _unreadable(name, chapter, error)
     finally:
         os.close(number)
     written = datetime.fromtimestamp(told.st_mtime, UTC)
-    return Candidate(name=path.name, body=body, chapter_number=chapter, written_at=written)
+    return Candidate(name=name, body=body, chapter_number=chapter, written_at=written)
 
 
-def _unreadable(path: Path, chapter: str | None, error: OSError) -> Candidate:
-    return Candidate(name=path.name, unread=invalid("unreadable", error.strerror or str(error)), chapter_number=chapter)
+def _unreadable(name: str, chapter: str | None, error: OSError) -> Candidate:
+    return Candidate(name=name, unread=invalid("unreadable", error.strerror or str(error)), chapter_number=chapter)
 
 
 def write(folder: Path, name: str, body: bytes) -> Path:

@@ -10,14 +10,13 @@ import asyncio
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from retoma.app.fetch import fetch
 from retoma.errors import ConfigurationError, Conflict, NotFound
 from retoma.pipelines.books import chapters, checkpoints, folder, sessions
-from retoma.pipelines.books.contract import Checkpoint
 from retoma.pipelines.books.library import Books, expected_of, only
 from retoma.pipelines.books.model import KINDS, Held, Input, Row
 from retoma.pipelines.books.rows import judged_rows
@@ -26,7 +25,6 @@ from retoma.pipelines.books.verdicts import Expected, hash_of
 from retoma.pipelines.files.ingest import File, read_from
 from retoma.pipelines.files.ingest import hash_of as hash_of_file
 
-_NOTE = "_session.json"
 _INPUT = "_input."
 
 
@@ -70,7 +68,6 @@ class _Note:
     configuration: dict[str, Any] | None
     started_at: datetime | None
     filename: str | None = None
-    kind: str | None = None
     sha256: str | None = None
 
 
@@ -100,7 +97,7 @@ async def export(books: Books, id: str, target: Path) -> Exported:
         }
         body = json.dumps(note, ensure_ascii=False, indent=2).encode()
         # Last: a folder with a note has all that it speaks of.
-        path = await asyncio.to_thread(folder.write, target, f"{folder.session_name(id)}{_NOTE}", body)
+        path = await asyncio.to_thread(folder.write, target, f"{folder.session_name(id)}{folder.NOTE}", body)
     except OSError as error:
         raise ConfigurationError(
             f"{target} cannot be written to: {error.strerror}.",
@@ -141,14 +138,16 @@ def check_folder(place: Path, session_id: str | None = None) -> list[Search]:
 async def import_folder(books: Books, place: Path, session_id: str | None = None) -> list[Imported]:
     """Take the checkpoints of a folder over: of one session, or of all in it. It may be done as often as one likes."""
     wanted = [session_id] if session_id is not None else await asyncio.to_thread(folder.sessions, place)
+    if not wanted:
+        raise NotFound(f"There is no checkpoint in {place}.", next="Name the folder they are in.")
     return [await _imported(books, place, each) for each in wanted]
 
 
 async def _imported(books: Books, place: Path, id: str) -> Imported:
     found = await asyncio.to_thread(folder.candidates, place, id)
-    if not found:
-        raise NotFound(f"There is no checkpoint of session {id} in {place}.", next="Name the folder they are in.")
     note = await asyncio.to_thread(_noted, place, id, search(found, expected=Expected(session_id=id)))
+    if not found and note.started_at is None:
+        raise NotFound(f"There is no checkpoint of session {id} in {place}.", next="Name the folder they are in.")
     file = await _input_taken(books, place, id, note)
     kept = False
     async with books.app.transaction() as connection:
@@ -229,35 +228,40 @@ def _number(judged: Judged) -> str:
 
 
 def _noted(place: Path, id: str, found: Search) -> _Note:
-    """The note beside the checkpoints; else what they say themselves, as those of the original system do."""
-    last = found.last_valid
-    said = _Note(
-        title=id,
-        configuration=None if last is None or last.retoma is None else last.retoma.configuration,
-        started_at=None if last is None else _first_start(found.usable.values()),
-        sha256=None if last is None or last.retoma is None else last.retoma.input_sha256,
+    """What a folder says of its session. A checkpoint has a checksum and the note has none, so what both say is taken
+    from checkpoints; those of the original system say when they were begun.
+    """
+    note = _note_in(place / f"{folder.session_name(id)}{folder.NOTE}", id)
+    made = [each.verdict.checkpoint for each in found.judged if each.verdict.checkpoint is not None]
+    ours = next((each.retoma for each in made if each.retoma is not None), None)
+    return replace(
+        note,
+        configuration=note.configuration if ours is None else ours.configuration,
+        sha256=note.sha256 if ours is None else ours.input_sha256,
+        started_at=min((each.metadata.timestamp_inicio for each in made), default=note.started_at),
     )
+
+
+def _note_in(path: Path, id: str) -> _Note:
+    """What the note says; one that is not there or was damaged says nothing."""
+    nothing = _Note(title=id, configuration=None, started_at=None)
     try:
-        value = json.loads((place / f"{folder.session_name(id)}{_NOTE}").read_bytes())
-        if value["session_id"] != id or not isinstance(value["configuration"], dict):
-            return said
-        given = value["input"]
-        return replace(
-            said,
-            title=str(value["title"]).replace("\0", "")[:500] or id,
-            configuration=value["configuration"],
-            started_at=datetime.fromisoformat(value["timestamp_inicio"]),
+        value = json.loads(folder.read(path).body)
+        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()  # no row holds what cannot be written so
+        title, configuration, given = value["title"], value["configuration"], value["input"]
+        texts = all(each is None or isinstance(each, str) for each in (title, given["filename"], given["sha256"]))
+        if value["session_id"] != id or not isinstance(configuration, dict) or not texts:
+            return nothing
+        began = datetime.fromisoformat(value["timestamp_inicio"])
+        return _Note(
+            title=(title or "").replace("\0", "")[:500] or id,
+            configuration=configuration,
+            started_at=began.replace(tzinfo=UTC) if began.tzinfo is None else began.astimezone(UTC),
             filename=given["filename"],
-            kind=given["kind"],
             sha256=given["sha256"],
         )
-    except (OSError, ValueError, KeyError, TypeError):
-        return said  # there is none, or it was damaged: the checkpoints are what counts
-
-
-def _first_start(found: Any) -> datetime:
-    starts: list[Checkpoint] = list(found)
-    return min(each.metadata.timestamp_inicio for each in starts)
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
+        return nothing
 
 
 async def _input_taken(books: Books, place: Path, id: str, note: _Note) -> File | None:
@@ -265,7 +269,9 @@ async def _input_taken(books: Books, place: Path, id: str, note: _Note) -> File 
     for kind in KINDS:
         path = place / f"{folder.session_name(id)}{_INPUT}{kind}"
         try:
-            if note.sha256 is None or await hash_of_file(path) != note.sha256:
+            if note.sha256 is None or not await asyncio.to_thread(path.is_file):
+                continue  # a pipe of that name would hold us up
+            if await hash_of_file(path) != note.sha256:
                 continue
         except OSError:
             continue

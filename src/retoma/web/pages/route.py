@@ -1,4 +1,6 @@
-"""The door of pages: as that of the API, but who asks for a page is answered with one, also when it is refused."""
+"""The door of pages: as that of the API, but who asks for a page is answered with one, also when it is refused. At the
+address of a page a program can be given data.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +10,8 @@ from urllib.parse import urlencode
 
 from fastapi import Request, Response
 from starlette.responses import RedirectResponse
+from starlette.routing import Match
+from starlette.types import Scope
 
 from retoma.web.http import errors
 from retoma.web.http.auth import SAFE, SiteContext
@@ -28,7 +32,7 @@ class PageRoute(ApiRoute):
             take_language(request)
             response = await enter(request)
             keep_language(request, response)
-            return response
+            return _varied(response)
 
         return enter_speaking
 
@@ -37,6 +41,34 @@ class PageRoute(ApiRoute):
 
     def told(self, request: Request, error: Exception) -> Response:
         return refused_page(request, error) if prefers_page(request) else super().told(request, error)
+
+
+class DataRoute(ApiRoute):
+    """A route for data at the address of a page, for whoever does not prefer HTML. Include it before the page: a
+    request that prefers HTML passes it by.
+    """
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        match, child = super().matches(scope)
+        if match is not Match.NONE and prefers_page(Request(scope)):
+            return Match.NONE, {}
+        return match, child
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        enter = super().get_route_handler()
+
+        async def enter_as_program(request: Request) -> Response:
+            return _varied(await enter(request))
+
+        return enter_as_program
+
+
+def _varied(response: Response) -> Response:
+    """*response*, which says that another ``Accept`` is answered in another way."""
+    named = {each.strip().lower() for each in response.headers.get("vary", "").split(",")}
+    if "accept" not in named:
+        response.headers.add_vary_header("Accept")
+    return response
 
 
 def refused_page(request: Request, error: Exception) -> Response:

@@ -57,7 +57,7 @@ async def send_book(request: Request) -> Response:
     """
     visit: Visit = request.state.visit
     started = await received(library_of(visit, request), visit, request)
-    return sent(started, request.url.path.rpartition("/api/")[0])
+    return sent(started, request.url.path.removesuffix("/books").removesuffix("/api/v1"))
 
 
 # — looking —
