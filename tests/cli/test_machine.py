@@ -29,7 +29,10 @@ def test_a_worker_that_is_asked_to_end_finishes_its_step_gives_the_rest_back_and
     assert "asked to end: 1" in asked.output
     assert states(psql) == ["queued"]
     assert "worker.draining" in {json.loads(line)["event"] for line in said.splitlines()}
-    assert psql.execute("select ending from retoma.attempts").fetchall() == [("released",)]
+    assert psql.execute(
+        "select attempt.ending from retoma.attempts as attempt join retoma.jobs as job on job.id = attempt.job_id"
+        " where job.queue <> 'retoma'"  # the chores come by the clock
+    ).fetchall() == [("released",)]
     [row] = psql.execute("select action, object_id from retoma.audit where action = 'worker.drain'").fetchall()
     assert row == ("worker.drain", "ana")
 

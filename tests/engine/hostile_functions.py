@@ -301,12 +301,11 @@ REPLY = {
 RAW = {
     "no kind": b"!!!!!",
     "too long": channel.VALUE + (2**31).to_bytes(4, "big"),
-    "endless": channel.VALUE + (100 * 1_048_576).to_bytes(4, "big"),
 }
 AGAIN = {"begins for ever": channel.BEGUN, "notes for ever": channel.NOTE}
 
 
-@isolated(seconds=2, megabytes=256)
+@isolated(seconds=240, megabytes=256)
 def lie(how: str) -> int:
     """Answer by hand, with what is no answer, as one can who has the descriptor and the number of the call."""
     out, number = child._out, sys._getframe(2).f_locals["call"]["number"]
@@ -318,8 +317,14 @@ def lie(how: str) -> int:
         channel.send(out, channel.REPLY, json.dumps(reply).encode())
     while how in AGAIN:
         channel.send(out, AGAIN[how], number.encode())
-    while how == "endless":
-        os.write(out, b"[" * 4_096)
-        time.sleep(0.05)
     time.sleep(60)
     return 0
+
+
+@isolated(seconds=2, megabytes=256)
+def lie_endlessly() -> int:
+    """Announce an answer of 100 MB, and send it slowly."""
+    os.write(child._out, channel.VALUE + (100 * 1_048_576).to_bytes(4, "big"))
+    while True:
+        os.write(child._out, b"[" * 4_096)
+        time.sleep(0.05)

@@ -377,7 +377,7 @@ def test_a_list_of_faults_is_left_at_the_first() -> None:
 
 def test_an_endless_answer_ends_with_the_time_of_its_call() -> None:
     with pytest.raises(IsolatedTimeout):
-        hostile.lie("endless")
+        hostile.lie_endlessly()
 
 
 @pytest.mark.parametrize("how", ["a class", "a library"])

@@ -41,7 +41,7 @@ def house(open_house: Open, provider: Provider) -> House:
 
 @pytest.fixture
 def browser(house: House) -> Iterator[httpx2.Client]:
-    with httpx2.Client(base_url=house.url, headers=PAGE) as client:
+    with httpx2.Client(base_url=house.url, headers=PAGE, timeout=240) as client:
         yield client
 
 
@@ -78,7 +78,7 @@ def test_a_state_and_a_code_are_good_once_and_for_one_browser(
     house: House, browser: httpx2.Client, provider: Provider
 ) -> None:
     back = sent(browser, provider)
-    with httpx2.Client(base_url=house.url, headers=PAGE) as other:
+    with httpx2.Client(base_url=house.url, headers=PAGE, timeout=240) as other:
         assert other.get(back).status_code == 401
         assert not let_in(other)
     assert browser.get(back).status_code == 401, "the other browser has used it up"
@@ -135,5 +135,5 @@ def test_a_locked_account_and_a_name_of_another_account_are_refused(
 
 def test_a_provider_that_does_not_answer_is_told_at_the_form(open_house: Open) -> None:
     house = open_house(oidc_issuer="http://127.0.0.1:9", oidc_client_id=CLIENT)
-    with httpx2.Client(base_url=house.url, headers=PAGE) as browser:
+    with httpx2.Client(base_url=house.url, headers=PAGE, timeout=240) as browser:
         assert browser.get("/login/oidc").status_code == 401

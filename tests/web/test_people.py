@@ -35,7 +35,7 @@ def closed_browsers() -> Iterator[None]:
 
 
 def browser(house: House) -> httpx2.Client:
-    BROWSERS.append(httpx2.Client(base_url=house.url, headers=PAGE))
+    BROWSERS.append(httpx2.Client(base_url=house.url, headers=PAGE, timeout=240))
     return BROWSERS[-1]
 
 

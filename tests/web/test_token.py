@@ -89,7 +89,7 @@ def test_nor_is_one_that_speaks_for_others_in_its_own_words(keyless: House, name
 
 def test_the_printed_address_signs_in_once(keyless: House) -> None:
     link = printed(keyless)
-    browser, other = (httpx2.Client(base_url=keyless.url) for _ in range(2))
+    browser, other = (httpx2.Client(base_url=keyless.url, timeout=240) for _ in range(2))
     with browser, other:
         led = browser.get(link)
         assert led.status_code == 303
