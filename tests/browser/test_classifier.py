@@ -234,7 +234,7 @@ def test_without_javascript_everything_can_be_done(stage: Stage, visit: Visit) -
     page.wait_for_url("**/execucoes/*")
     assert 'http-equiv="refresh"' in page.content()
     expect(page.locator("#state-words")).to_contain_text("Na fila")
-    expect(page.locator("#situation")).to_contain_text("Nenhum trabalhador ativo atende a fila classification")
+    expect(page.locator("#situation")).to_contain_text("Nenhum worker ativo atende a fila classification")
 
     page.get_by_role("button", name="Pausar").click()
     expect(page.locator("#summary .badge")).to_have_text("Pausado")
@@ -280,9 +280,7 @@ def test_every_page_is_whole_in_both_languages_and_on_a_phone(stage: Stage, visi
     expect(page.locator("h1")).to_have_text("doc-001.txt")
     page.goto(f"{stage.url}/execucoes/{id}?lang=pt")
     expect(page.locator("#stalled")).to_contain_text("Sem avanço há 6 min. Parou em 0 de 3")
-    expect(page.locator("#stalled")).to_contain_text(
-        "Causa provável: nenhum trabalhador ativo atende a fila classification"
-    )
+    expect(page.locator("#stalled")).to_contain_text("Causa provável: nenhum worker ativo atende a fila classification")
 
 
 def test_a_prompt_has_versions_and_the_quick_test_keeps_nothing(stage: Stage, visit: Visit) -> None:

@@ -75,7 +75,7 @@ def test_a_batch_that_stalls_is_explained_planned_and_resumed_on_its_page(
     expect(page.locator("tr[data-row]")).to_have_count(5)
     page.go_back()
     page.locator("#go").click()
-    expect(page.locator("#said")).to_contain_text("nenhum trabalhador atende a fila dele ainda")
+    expect(page.locator("#said")).to_contain_text("nenhum worker atende a fila dele ainda")
 
     held.unlink()
     apart(lambda: asyncio.run(drain(console_app.made(house.settings))))

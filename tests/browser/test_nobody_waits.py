@@ -56,14 +56,14 @@ def test_the_only_worker_is_killed(grounds: Grounds, visit: Visit) -> None:
 
     stalled(
         page,
-        "nenhum trabalhador ativo atende a fila classification",
-        "inicie um trabalhador",
+        "nenhum worker ativo atende a fila classification",
+        "inicie um worker",
         "Nada do que já foi feito",
     )
     expect(page.locator("#chips")).to_contain_text("Nenhum worker ativo")
     seen = grounds.detail(id)
     assert (seen["status"], seen["esta_travada"]) == ("TRAVADO", True)
-    assert seen["erro_mensagem"] == "Nenhum trabalhador ativo atende a fila classification."
+    assert seen["erro_mensagem"] == "Nenhum worker ativo atende a fila classification."
     assert "No live worker serves queue classification" in grounds.command("batch", "explain", str(id)).stdout
     page.click("#resume")
     expect(page.locator("main")).to_contain_text("Nenhuma retomada foi gasta")
@@ -111,7 +111,7 @@ def test_the_key_is_refused(grounds: Grounds, visit: Visit) -> None:
 
     told = page.locator("#situation")
     expect(told).to_contain_text("O provedor openai recusou a chave ou a conta (HTTP 401)", timeout=2 * PATIENCE)
-    expect(told).to_contain_text("corrija a chave (ou a conta) na configuração dos trabalhadores, reinicie-os")
+    expect(told).to_contain_text("corrija a chave (ou a conta) na configuração dos workers, reinicie-os")
     told.locator("summary").click()
     expect(told).to_contain_text("Incorrect API key provided")
     expect(page.locator("#summary .icon-spinner")).to_have_count(0)

@@ -145,8 +145,8 @@ def test_an_explanation_speaks_the_language_that_is_asked_for(house: Any) -> Non
         for language in ("pt-BR", "en")
     }
 
-    assert told["pt-BR"]["sentence"].startswith("Nenhum trabalhador ativo atende a fila")
-    assert told["pt-BR"]["advice"].startswith("Inicie um trabalhador (retoma worker --queues ")
+    assert told["pt-BR"]["sentence"].startswith("Nenhum worker ativo atende a fila")
+    assert told["pt-BR"]["advice"].startswith("Inicie um worker (retoma worker --queues ")
     assert told["en"]["sentence"].startswith("No live worker serves queue")
     assert told["en"]["advice"].startswith("Start a worker")
     assert {each["action"] for each in told.values()} == {"start_worker"}

@@ -197,7 +197,7 @@ def test_of_many_resumes_at_once_one_moves_it_and_the_others_are_told_that_it_ru
     after = house.get(f"/execucoes/{id}/status-detalhado")
 
     assert (stuck["status"], stuck["esta_travada"], stuck["pode_retomar"]) == ("TRAVADO", True, True)
-    assert stuck["erro_mensagem"] == "Nenhum trabalhador ativo atende a fila classification."
+    assert stuck["erro_mensagem"] == "Nenhum worker ativo atende a fila classification."
     assert stuck["ultimo_codigo_processado"] == "ata.txt"
     assert sorted(each["mudou"] for each in told) == [False] * 9 + [True]
     assert {each["status"] for each in told} == {"EM_ANDAMENTO"}

@@ -195,7 +195,7 @@ def test_every_cause_of_a_stall_is_told_in_both_languages_with_its_facts(verdict
     assert "?" not in told["pt"] + told["en"], told
     assert help_of(verdict, FACTS, partial(phrase, "pt"))
     if verdict == "worker_lost":
-        assert told["pt"] == "o trabalhador ana parou de dar sinal às 14:21:07 UTC"
+        assert told["pt"] == "o worker ana parou de dar sinal às 14:21:07 UTC"
 
 
 def test_an_error_is_told_by_its_code_and_its_own_words_are_a_detail() -> None:
