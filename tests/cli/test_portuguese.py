@@ -382,7 +382,7 @@ def test_a_phrase_is_english_as_text_and_portuguese_when_it_is_said() -> None:
 
 @pytest.mark.usefixtures("portuguese")
 def test_numbers_are_written_as_in_portuguese() -> None:
-    assert words("{failed:,} jobs have failed.", failed=12345) == "Tarefas com erro: 12.345."
+    assert words("Failed jobs: {failed:,}.", failed=12345) == "Tarefas com erro: 12.345."
     assert words("{pace:.3g} jobs/s", pace=1.5) == "1,5 tarefas/s"
     assert words("Job {id} was told {name!r}.", id=12345, name="a.b") == "A tarefa 12345 recebeu o sinal 'a.b'."
 

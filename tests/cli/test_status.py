@@ -53,7 +53,7 @@ def test_jobs_without_a_worker_a_paused_queue_and_what_failed_are_each_told_with
 
     said = run("status").stdout
 
-    assert "Nobody works, and 1 jobs could run now." in said
+    assert "Nobody works, and jobs could run now: 1." in said
     assert "double\t1\t1\t0" in said
     assert advice(run) == [
         "retoma worker --app myapp:app",

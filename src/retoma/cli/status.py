@@ -100,7 +100,7 @@ def advise(seen: Seen) -> Iterator[Advice]:
     """What a person may do, the most pressing first."""
     due = sum(queue.due for queue in seen.queues if queue.paused_at is None)
     if not seen.workers:
-        why = Phrase("Nobody works, and {due:,} jobs could run now.", due=due) if due else Phrase("Nobody works.")
+        why = Phrase("Nobody works, and jobs could run now: {due:,}.", due=due) if due else Phrase("Nobody works.")
         yield Advice(why, "retoma worker --app myapp:app")
     else:
         yield from _unserved(seen)
@@ -118,7 +118,7 @@ def advise(seen: Seen) -> Iterator[Advice]:
             )
     if seen.health.failed_jobs:
         yield Advice(
-            Phrase("{failed:,} jobs have failed.", failed=seen.health.failed_jobs),
+            Phrase("Failed jobs: {failed:,}.", failed=seen.health.failed_jobs),
             "retoma job list --state failed",
         )
     if not seen.used:
@@ -131,7 +131,7 @@ def _unserved(seen: Seen) -> Iterator[Advice]:
         if queue.due and queue.name not in served:
             yield Advice(
                 Phrase(
-                    "No worker serves the queue {name}, in which {due:,} jobs could run.",
+                    "No worker serves the queue {name}, in which jobs could run: {due:,}.",
                     name=queue.name,
                     due=queue.due,
                 ),
