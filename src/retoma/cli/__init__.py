@@ -20,6 +20,7 @@ _COMMANDS = {
         "watchdog": ("retoma.cli.watchdog:watchdog", "Look after jobs and batches where no worker does."),
         "enqueue": ("retoma.cli.worker:enqueue", "Queue one job."),
         "prune": ("retoma.cli.workers:prune", "Remove jobs that ended long ago."),
+        "chaos": ("retoma.bench.chaos.cli:chaos", "Kill workers while they work, and count what was lost: nothing."),
         "bench": ("retoma.bench.cli:bench", "Measure this machine."),
         "accuracy": ("retoma.bench.evaluation.cli:accuracy", "Measure the offline providers."),
     },

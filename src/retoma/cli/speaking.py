@@ -22,7 +22,7 @@ SPEAKING = {
     **dict.fromkeys(("travadas", "retomar", "reprocessar-erros"), ()),
 }  # fmt: skip
 """Commands that can, with the words that follow."""
-_ALONE = ("demo", "bench", "accuracy", "token")
+_ALONE = ("demo", "chaos", "bench", "accuracy", "token")
 """Commands that use no database of anybody's."""
 _ASIDE = ("-h", "--help", "--version", "--debug")
 

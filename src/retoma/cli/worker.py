@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from retoma.app.retoma import Retoma
+    from retoma.run.pipeline import Pipeline
     from retoma.worker.supervisor import Worker
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -192,20 +193,26 @@ def enqueue(pipeline: str, input: str, reference: str | None, key: str | None, d
     output.say(receipt.id)
 
 
-async def _enqueue(reference: str, name: str, text: str, key: str | None, delay: float) -> Any:
-    from retoma.app.loader import find_app
+def input_of(pipeline: Pipeline[Any, Any], text: str) -> Any:
+    """The input that *text* writes as JSON."""
     from retoma.errors import ConfigurationError
     from retoma.values.codec import Misfit
 
-    app = find_app(reference)
-    pipeline = app.registry.pipeline(name)
     try:
-        value = pipeline.input.decode(text)
+        return pipeline.input.decode(text)
     except Misfit as misfit:
         raise ConfigurationError(
-            f"This is not an input of {name!r}: {misfit}.",
+            f"This is not an input of {pipeline.name!r}: {misfit}.",
             next='Write it as JSON in single quotes, such as \'"text"\' or \'{"name": "value"}\'.',
         ) from None
+
+
+async def _enqueue(reference: str, name: str, text: str, key: str | None, delay: float) -> Any:
+    from retoma.app.loader import find_app
+
+    app = find_app(reference)
+    pipeline = app.registry.pipeline(name)
+    value = input_of(pipeline, text)
     async with app:
         return await acting.change(
             app,

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -122,14 +122,22 @@ def _die_with(demo: int) -> None:
 class Worker:
     """A worker, started as anybody would start it: by its command."""
 
-    def __init__(self, stage: Stage, label: str) -> None:
+    def __init__(
+        self,
+        stage: Stage,
+        label: str,
+        *,
+        program: str = PROGRAM,
+        at_once: int = AT_ONCE,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         self.label = label
         self._stage = stage
-        command = ["worker", "--app", PROGRAM, "--id", label, "--processes", "1", "--at-once", str(AT_ONCE)]
-        with stage.log(label).open("wb") as log:
+        command = ["worker", "--app", program, "--id", label, "--processes", "1", "--at-once", str(at_once)]
+        with stage.log(label).open("ab") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "retoma", *command],
-                env=stage.environment,
+                env={**stage.environment, **(environment or {})},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
