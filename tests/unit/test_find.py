@@ -79,6 +79,13 @@ def test_a_reference_that_leads_nowhere_is_told(reference: str, words: str) -> N
     assert "module:attribute" in caught.value.next
 
 
+def test_who_has_no_program_is_told_to_leave_it_out() -> None:
+    with pytest.raises(AppNotFound) as caught:
+        find_app("myapp:app")  # as commands write it that advise to start a worker
+
+    assert "for the ready pipelines leave --app out" in caught.value.next
+
+
 def test_what_is_not_an_app_is_told_with_what_there_is(program: Callable[[], str]) -> None:
     name = program()
     for attribute in ("not_an_app", "missing"):

@@ -12,6 +12,9 @@ from retoma.errors import AppNotFound, ConfigurationError
 from retoma.run.registry import Registry
 from retoma.system.garbage import loading
 
+_YOURS = (
+    "Name your own program as module:attribute or path/to/file.py:attribute; for the ready pipelines leave --app out."
+)
 _SHAPE = "Write it as module:attribute or path/to/file.py:attribute, for example myapp:app."
 
 
@@ -53,7 +56,7 @@ def _module(place: str, reference: str) -> Any:
             return importlib.import_module(place)
     except ModuleNotFoundError as error:
         if error.name and place.split(".")[0] == error.name.split(".")[0]:
-            raise AppNotFound(f"There is no module {place!r} here ({Path.cwd()}).", next=_SHAPE) from None
+            raise AppNotFound(f"There is no module {place!r} here ({Path.cwd()}).", next=_YOURS) from None
         raise AppNotFound(f"Importing {reference!r} failed: it needs {error.name!r}, which is not installed.") from None
     except RecursionError:
         raise
