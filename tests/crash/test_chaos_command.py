@@ -11,8 +11,11 @@ from typing import Any
 import psycopg
 import pytest
 
+from retoma.bench.chaos.cli import chaos as command
 from retoma.bench.chaos.program import BEGAN, DONE, Line
 from retoma.bench.chaos.torment import Report, begun_again, redone
+from retoma.errors import ConfigurationError
+from retoma.isolate import kernel
 from retoma.store.query import load
 
 SQL = load("retoma.bench.chaos", "log.sql")
@@ -77,6 +80,13 @@ def test_a_program_that_names_its_database_is_not_run(tmp_path: Path) -> None:
     assert ended.returncode == 2
     assert "mine:app names its database itself" in ended.stderr
     assert "DATABASE_URL" in ended.stderr
+
+
+def test_where_processes_cannot_be_found_nothing_is_struck_and_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernel, "LINUX", False)
+
+    with pytest.raises(ConfigurationError, match="needs Linux"):
+        command.main([], standalone_mode=False)
 
 
 @pytest.mark.parametrize("words", [("--app", "mine:app"), ("--pipeline", "double"), ("--input", "4")])

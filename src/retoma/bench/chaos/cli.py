@@ -55,7 +55,13 @@ def chaos(
     """
     from retoma.bench.chaos.torment import torment
     from retoma.demo.stage import staged
+    from retoma.isolate import kernel
 
+    if not kernel.LINUX:
+        raise ConfigurationError(
+            Phrase("This needs Linux, where the processes of a worker are found in /proc."),
+            next=Phrase("Run it on a Linux machine or in a container."),
+        )
     work = _work(reference, pipeline, text)
     chosen = secrets.randbelow(1_000_000) if seed is None else seed
     for each in (signal.SIGTERM, signal.SIGHUP):
