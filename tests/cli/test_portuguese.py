@@ -188,7 +188,7 @@ def test_a_program_that_is_not_there_is_told_in_portuguese(command: Command, dat
 
     assert ran.returncode == 2
     assert ran.stderr.startswith("Não existe o módulo 'nada' aqui (")
-    assert "Tente: Escreva módulo:atributo" in ran.stderr
+    assert "Tente: Informe o seu programa como módulo:atributo" in ran.stderr
 
 
 @pytest.mark.parametrize(

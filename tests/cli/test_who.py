@@ -241,7 +241,7 @@ def test_a_look_that_shows_no_content_and_one_at_what_is_not_there_leave_no_row(
 # — every command there is —
 
 LOOKS = {
-    "doctor", "demo", "bench", "accuracy", "verify", "workers", "metrics", "token",
+    "doctor", "demo", "bench", "chaos", "accuracy", "verify", "workers", "metrics", "token",
     "db sql", "db status", "top", "queue show", "prices show",
     "batch plan", "queue list", "embeddings status", "key list", "session list", "audit list",
     "calls spend", "prices list", "limits list", "status", "db url", "db psql",
