@@ -123,8 +123,12 @@ def test_a_pipeline_that_is_not_here_is_told_with_those_that_are() -> None:
     front = Registry(None, pipelines=[note], providers={}, settings=None)
 
     assert front.pipeline("note") is note
-    with pytest.raises(UnknownPipeline, match="no pipeline 'nothing'; it has note"):
+    with pytest.raises(UnknownPipeline, match="no pipeline 'nothing'; it has note") as far:
         front.pipeline("nothing")
+    with pytest.raises(UnknownPipeline) as near:
+        front.pipeline("notes")
+    assert far.value.next == "Add it to pipelines=[…] of the app, or name another app."
+    assert near.value.next == "Did you mean 'note'?"
     with pytest.raises(UnknownPipeline, match="it has none"):
         Registry(None, pipelines=[], providers={}, settings=None).pipeline("note")
 
@@ -159,6 +163,15 @@ def test_a_provider_that_nobody_provides_is_told_when_the_app_is_built() -> None
 def test_a_pipeline_that_cannot_be_is_refused_where_it_is_defined(options: dict[str, Any], words: str) -> None:
     with pytest.raises(ConfigurationError, match=words):
         pipeline(**options)
+
+
+def test_a_decorator_without_a_name_is_answered_with_the_line_to_write() -> None:
+    with pytest.raises(ConfigurationError, match="stands above 'read-page' without a name") as caught:
+
+        @pipeline  # type: ignore[arg-type]
+        async def read_page(_: str, _run: Run) -> None: ...
+
+    assert caught.value.next == 'Write @pipeline("read-page").'
 
 
 def test_a_handler_of_another_shape_is_refused_with_an_example() -> None:

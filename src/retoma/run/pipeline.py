@@ -113,6 +113,7 @@ def pipeline(
     the program itself enqueues jobs of an *internal* pipeline, because it vouches for their inputs: over HTTP they are
     refused.
     """
+    _check_named(name)
     times = {"timeout": timeout, "step_timeout": step_timeout, "expires": expires, "stall_seconds": stall_seconds}
     _check(name, queue or name, times, lane=lane, lane_at_once=lane_at_once)
     validation.whole("priority", priority, -1000, 1000)
@@ -145,6 +146,16 @@ def pipeline(
         )
 
     return typing.cast(_Definition, define)
+
+
+def _check_named(name: object) -> None:
+    """Refuse ``@pipeline`` without parentheses: the function itself comes as the name."""
+    if callable(name):
+        called = getattr(name, "__name__", "it").replace("_", "-")
+        raise ConfigurationError(
+            f"@pipeline stands above {called!r} without a name; jobs in the database know their pipeline by it.",
+            next=f'Write @pipeline("{called}").',
+        )
 
 
 def _check(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from difflib import get_close_matches
 from typing import Any, TypeVar, cast
 
 from retoma.errors import ConfigurationError, UnknownPipeline
@@ -69,7 +70,11 @@ class Registry:
         """The pipeline of that name."""
         if name not in self.pipelines:
             known = ", ".join(self.own) or "none"
-            raise UnknownPipeline(f"This app has no pipeline {name!r}; it has {known}.")
+            near = " or ".join(map(repr, get_close_matches(name, self.own)))
+            raise UnknownPipeline(
+                f"This app has no pipeline {name!r}; it has {known}.",
+                next=f"Did you mean {near}?" if near else "Add it to pipelines=[…] of the app, or name another app.",
+            )
         return self.pipelines[name]
 
     def hint_due(self, queue: str) -> bool:

@@ -13,6 +13,7 @@ from retoma.pipelines.books import desk
 from retoma.pipelines.books.library import Books
 from retoma.pipelines.books.remarks import remark
 from retoma.testing import drain
+from retoma.web.words.sentences import in_portuguese
 
 
 @pytest.fixture
@@ -36,6 +37,20 @@ class TestSeen:
         assert found.evidence.link == f"/books/{session.id}/review"
         assert dict(found.evidence.facts)["book"] == session.title
         assert (await books.texts(session.id))[0].title in found.evidence.text
+
+    async def test_what_is_in_doubt_is_said_in_the_language_of_the_reader(self, books: Books, session: Any) -> None:
+        [found] = await books.app.reviews.next("ana")
+        said = [found.review.reason, dict(found.evidence.facts)["doubt"]]
+
+        assert found.review.title == session.title
+        assert said == [
+            "The list of chapters is in doubt.",
+            "90 % of the words are left out: check what is no chapter.",
+        ]
+        assert [in_portuguese(each, packages=("retoma.pipelines.books",)) for each in said] == [
+            "A lista de capítulos está em dúvida.",
+            "90 % das palavras ficaram de fora: confira o que não é capítulo.",
+        ]
 
     async def test_an_accepted_list_lets_the_book_go_on(self, books: Books, session: Any) -> None:
         [found] = await books.app.reviews.next("ana")

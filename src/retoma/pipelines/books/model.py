@@ -62,6 +62,7 @@ class Held:
     doubts: str
     started_at: datetime
     finished_at: datetime | None
+    title: str
 
     @property
     def doubtful(self) -> bool:

@@ -66,6 +66,7 @@ class Opened:
     chapters: int
     open: list[int]
     doubts: list[str] = field(default_factory=list)
+    title: str | None = None
 
 
 @pipeline(NAME, internal=True, retry=Retry(attempts=5, wait=5.0, factor=2.0), timeout=21_600.0, stall_seconds=1_800.0)
@@ -86,7 +87,7 @@ async def summarise_book(
         await work.plan(await _read(book, run, extractor, blobs))
         opened = await work.open("reopen")
     if opened.doubts:
-        raise Review({"doubts": opened.doubts}, "review: " + " ".join(opened.doubts))
+        raise Review({"doubts": opened.doubts}, "The list of chapters is in doubt.", title=opened.title)
     failed = [each for chapter in work.unprocessed for each in await work.process(chapter)]
     passed = await work.finish()
     if failed:
@@ -136,7 +137,7 @@ class _Work:
             self._versions = found.versions
             self.unprocessed = [each for each in self._known if each.number not in found.search.usable]
             doubts = _doubts(held) if self.unprocessed else []
-            return Opened(True, len(self._known), [each.place for each in self.unprocessed], doubts)
+            return Opened(True, len(self._known), [each.place for each in self.unprocessed], doubts, held.title)
 
         return await self.run.transact(f"{name}/{self._claim}", opened)
 

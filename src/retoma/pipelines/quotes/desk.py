@@ -15,6 +15,7 @@ from retoma.store.query import Command, Query, load
 SQL = load("retoma.pipelines.quotes.queries", "desk.sql")
 
 _DEFAULT = {DecisionKind.ACCEPT: "accepted at the review desk", DecisionKind.REJECT: "rejected at the review desk"}
+_PROPOSED = "the prices that were found"
 _NAMES = (
     "item",
     "pipeline",
@@ -36,7 +37,7 @@ def _doubt(*columns: Any) -> Doubt:
 
 
 def doubts(limit: int) -> Query[Doubt]:
-    return Query(SQL["doubts"], _doubt, {"limit": limit})
+    return Query(SQL["doubts"], _doubt, {"limit": limit, "label": _PROPOSED})
 
 
 def back(id: int) -> Query[int]:
@@ -93,7 +94,7 @@ class AwaitingQuotes:
         yield reviews.put(
             id, "accept" if accepted else "refuse", reason=reason, by=settling.who, was=held[0], after=status
         )
-        return "accept" if accepted else None
+        return _PROPOSED if accepted else None
 
     def undo(self, review: Review, decision: Decision) -> Command[None]:
         """The quote awaits its review again."""

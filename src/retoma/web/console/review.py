@@ -6,6 +6,7 @@ import json
 import secrets
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
+from functools import partial
 from typing import Annotated, Any, Literal
 from urllib.parse import urlencode
 from uuid import uuid4
@@ -116,6 +117,7 @@ async def show_reviews(sitting: Annotated[Sitting, Query()], visit: Here, reques
         points=view.calibration_of(agreement),
         axes=view.axes(),
         lately=lately,
+        told=partial(view.sentence, language=language_for(request)),
         export="/api/v1/reviews/export" + (f"?{_exported(sitting)}" if _exported(sitting) else ""),
     )
     _seat(request, response)
@@ -205,6 +207,7 @@ async def _shown(
         content=content,
         evidence=found.evidence,
         no_image=view.sentence(found.evidence.no_image, language_for(request)) if content else "",
+        told=partial(view.sentence, language=language_for(request)),
         pieces=view.pieces_of(found.evidence.text, found.evidence.passage) if content else [],
         proposal=view.pretty(review.proposal) if content else "",
         value=value if value is not None else view.pretty(review.proposal) if content else "",

@@ -34,11 +34,12 @@ def _catalogue(language: str, packages: tuple[str, ...]) -> dict[str, Words]:
 
 def phrases(language: str) -> dict[str, str]:
     """What the pages say, by dotted key: ``[page.live]`` ``silence`` is ``live.silence``."""
-    return _phrases(language, packages())
+    return phrases_of(language, packages())
 
 
 @cache
-def _phrases(language: str, packages: tuple[str, ...]) -> dict[str, str]:
+def phrases_of(language: str, packages: tuple[str, ...]) -> dict[str, str]:
+    """The same of *packages* alone."""
     return {key: text for each in _read(language, packages) for key, text in _flat(each.get(_PAGE, {}))}
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Iterator
 from functools import cache
 from typing import NamedTuple
 
 from retoma.web.packages import files
 from retoma.web.packages import packages as served
+from retoma.web.words import phrases_of
 
 _PLACE = re.compile(r"\{(\w+)\}")
 STATES = {
@@ -77,7 +79,7 @@ def _filled(fixed: tuple[str, ...], said: str) -> list[str] | None:
 @cache
 def _sentences(packages: tuple[str, ...]) -> list[Sentence]:
     """Those with the longest fixed words first: they say the most."""
-    read: dict[str, str] = {}
+    read = dict(_remarks(packages))
     for each in files(packages, "words/sentences.toml"):
         read |= tomllib.loads(each.read_text(encoding="utf-8"))
     made = [
@@ -85,3 +87,11 @@ def _sentences(packages: tuple[str, ...]) -> list[Sentence]:
         for english, portuguese in read.items()
     ]
     return sorted(made, key=lambda each: -sum(map(len, each.fixed)))
+
+
+def _remarks(packages: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    """What the checks of an extension remark, in English and in Portuguese: its pages say the same by their codes."""
+    portuguese = phrases_of("pt", packages)
+    for name, english in phrases_of("en", packages).items():
+        if ".remark." in name and _PLACE.sub("", english):
+            yield english, portuguese[name]

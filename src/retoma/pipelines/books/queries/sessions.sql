@@ -32,7 +32,7 @@ select session.id
 -- Whoever changes a session goes alone.
 select session.id, session.number, session.input_sha256, session.configuration, session.configuration_hash,
        session.job_id, session.runs, session.planned_at, session.approved_at, session.doubts,
-       session.started_at, session.finished_at
+       session.started_at, session.finished_at, session.title
   from books.sessions as session
  where session.id = %(id)s::text
    for update;
@@ -41,7 +41,7 @@ select session.id, session.number, session.input_sha256, session.configuration, 
 -- The same for its own job: no row comes back when another one has taken over.
 select session.id, session.number, session.input_sha256, session.configuration, session.configuration_hash,
        session.job_id, session.runs, session.planned_at, session.approved_at, session.doubts,
-       session.started_at, session.finished_at
+       session.started_at, session.finished_at, session.title
   from books.sessions as session
  where session.id = %(id)s::text
    and session.job_id = %(job)s::bigint

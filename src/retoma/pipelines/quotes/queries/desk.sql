@@ -7,7 +7,7 @@ select quote.id::text as item, 'process-quote' as pipeline, quote.completed_at a
        left(coalesce(quote.codigo_item || ' · ', '') || quote.input_text, 200) as title,
        'too few prices' as reason,
        json_build_object('status', 'DONE', 'valor_medio', quote.valor_medio)::text as proposal,
-       'accept' as label, 'configuration ' || quote.config_version_id as version, null::real as confidence,
+       %(label)s::text as label, 'configuration ' || quote.config_version_id as version, null::real as confidence,
        null::real as margin
   from quotes.quote_requests as quote
   left join retoma.jobs as job on job.id = quote.job_id
