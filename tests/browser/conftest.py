@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -12,6 +13,8 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, Route, expect, sync_playwright
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "crash"))  # where the nursery is
 
 from retoma import Retoma, Settings
 from retoma.app.extension import Extension
