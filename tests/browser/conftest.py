@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import sys
 import threading
@@ -73,6 +74,12 @@ def visit(browser: Browser) -> Iterator[Visit]:
 
         yield make
     assert complaints == []
+
+
+def keep(page: Page, name: str) -> None:
+    """A picture for whoever wants to look: PICTURES names the folder."""
+    if folder := os.environ.get("PICTURES"):
+        page.screenshot(path=Path(folder) / f"{name}.png", full_page=True)
 
 
 def choose_before(page: Page, script: str, url: str, files: Sequence[Path]) -> None:

@@ -66,6 +66,9 @@ class Forked:
             raise subprocess.TimeoutExpired(str(self.pid), timeout or 0)
         return ended
 
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
     def send_signal(self, number: int) -> None:
         if self.poll() is None:
             os.kill(self.pid, number)
