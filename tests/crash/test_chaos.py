@@ -1,9 +1,10 @@
-"""A minute of kills and freezes at random moments, then healing; the logs are the judge."""
+"""Kills and freezes at random moments, then healing; the logs are the judge. make explore goes on for a minute."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import os
 import random
 import signal
 import time
@@ -21,8 +22,7 @@ from retoma import Retoma
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(600)]
 
-SECONDS = 60.0
-JOBS = 300
+SECONDS, JOBS = (60.0, 300) if os.environ.get("EXPLORE") else (20.0, 100)
 LABELS = ("ana", "bruno", "clara")
 
 
