@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import gc
 import os
 import shutil
@@ -105,12 +106,19 @@ def server() -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def template(server: str, worker_id_of_run: str) -> str:
-    name = f"template_{worker_id_of_run}"
-    with psycopg.connect(server, autocommit=True) as connection:
-        connection.execute(f"drop database if exists {name}")
-        connection.execute(f"create database {name}")
-    migrate.upgrade(database_at(server, name), Settings.load(), branches=branches_of(ALL))
+def template(server: str) -> str:
+    """A migrated database to copy, which the first process of the run that needs it makes for all."""
+    name = "template_of_the_run"
+    with (
+        (Path(os.environ[_HOME]) / "template.lock").open("w") as file,
+        psycopg.connect(server, autocommit=True) as connection,
+    ):
+        fcntl.flock(file, fcntl.LOCK_EX)
+        if connection.execute("select from pg_database where datname = %s", (name,)).fetchone() is None:
+            connection.execute("drop database if exists template_half_made")
+            connection.execute("create database template_half_made")
+            migrate.upgrade(database_at(server, "template_half_made"), Settings.load(), branches=branches_of(ALL))
+            connection.execute(f"alter database template_half_made rename to {name}".encode())
     return name
 
 

@@ -35,7 +35,17 @@ class Server:
     def __init__(self, home: Path) -> None:
         self.home = home
         self._running = embedded_server.ensure(home)
-        self.url = self._running.superuser_url  # each test makes a database of its own
+        self.url = self._running.superuser_url
+        migrate.upgrade(self._make("model"), Settings.load())
+
+    def database(self, name: str) -> str:
+        """The address of a new migrated database: each test makes its own."""
+        return self._make(name, "template model strategy file_copy")
+
+    def _make(self, name: str, how: str = "") -> str:
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            connection.execute(f"create database {name} {how}".encode())
+        return self.url.rpartition("/")[0] + f"/{name}"
 
     def crash(self) -> None:
         """What ``pg_ctl stop -m immediate`` does: every process ends now, nothing is written out."""
@@ -70,11 +80,7 @@ def own_server() -> Iterator[Server]:
 @pytest.fixture
 def restarted(own_server: Server, tmp_path: Path) -> Iterator[tuple[Fleet, Oracle]]:
     """A fleet and an oracle on the server that is going to be restarted."""
-    name = f"crash_{abs(hash(tmp_path))}"
-    with psycopg.connect(own_server.url, autocommit=True) as connection:
-        connection.execute(f"create database {name}")
-    url = own_server.url.rpartition("/")[0] + f"/{name}"
-    migrate.upgrade(url, Settings.load())
+    url = own_server.database(f"crash_{abs(hash(tmp_path))}")
     fleet = Fleet(url, tmp_path)
     oracle = Oracle(url, fleet.file)
     yield fleet, oracle

@@ -193,7 +193,7 @@ async def test_the_reason_of_a_kill_for_a_cancelled_job_says_so(fleet: Fleet, or
 
 
 async def test_what_happens_in_an_isolated_child_stays_there(fleet: Fleet, oracle: Oracle, app: Retoma) -> None:
-    member = fleet.start("ana")
+    member = fleet.start("ana", sandbox="auto")
     neighbours = [receipt.id for receipt in await app.enqueue_many(crash_app.nap, [1.0] * 5)]
     await until(lambda: all(oracle.begun(job, "slow") for job in neighbours), what="the neighbours are busy")
     before = member.executors()
