@@ -24,7 +24,7 @@ from retoma.providers.local.encoder import Lexical
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(900)]
 
-MANY = int(os.environ.get("CLASSIFICATION_DOCUMENTS", "300"))
+MANY = int(os.environ.get("CLASSIFICATION_DOCUMENTS", "300" if os.environ.get("EXPLORE") else "200"))
 """2,000 is what the seed speaks of; fewer tell the same story more quickly."""
 
 KINDS = {

@@ -20,7 +20,7 @@ from documents_app import STAGES
 from fleet import Fleet, until
 from oracle import Oracle
 
-MANY = int(os.environ.get("DOCUMENTS_MANY", "120"))
+MANY = int(os.environ.get("DOCUMENTS_MANY", "120" if os.environ.get("EXPLORE") else "40"))
 """How many documents three workers share: the promise is for 1,000, which takes a minute and both cores."""
 
 PATIENCE = 120.0 + MANY

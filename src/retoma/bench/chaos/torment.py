@@ -21,6 +21,7 @@ from retoma.bench.chaos.faults import Faults
 from retoma.bench.chaos.program import BEGAN, DONE, VARIABLE, Line, read, suffer
 from retoma.demo.stage import Stage, Worker
 from retoma.model.ids import JobId
+from retoma.postgres.embedded import server as embedded_server
 from retoma.run.pipeline import Pipeline
 from retoma.store.query import load
 
@@ -110,6 +111,9 @@ async def torment(
     """Run *jobs* on three workers, do *faults* to them, wait until all is quiet, and count."""
     began, diary = time.monotonic(), stage.folder / "chaos.log"
     with ExitStack() as exits:
+        # Held to the end: on a busy machine there is a while in which the app has gone and no worker has come yet, and
+        # a server that nobody uses is stopped.
+        exits.callback(embedded_server.ensure(stage.home).release)
         async with work.app(stage) as app:
             log = exits.enter_context(psycopg.connect(app.database.url, autocommit=True))
             log.execute(_SQL["tables"])
