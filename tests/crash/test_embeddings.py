@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import sys
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -46,7 +45,7 @@ async def over_http(app: Retoma) -> AsyncIterator[httpx2.AsyncClient]:
 
 def start(fleet: Fleet, label: str, *, at_once: int = AT_ONCE) -> Member:
     """What somebody types into a terminal: WORKER_ID=… retoma worker."""
-    command = [sys.executable, "-m", "retoma", "worker", "--app", "embeddings_app:app"]
+    command = ["-m", "retoma", "worker", "--app", "embeddings_app:app"]
     command += ["--queues", "embeddings", "--processes", "1", "--at-once", str(at_once)]
     # A busy machine must cost nobody the lease, nor the patience at the gate.
     patient = {"RETOMA_LEASE_SECONDS": "90", "RETOMA_STATEMENT_SECONDS": "90"}
