@@ -55,7 +55,7 @@ conformance: $(VENV)/.test ## The API against its description, further than make
 explore: $(VENV)/.test ## Random stories, others in each run, and longer kills of real starts; make explore args="-n 2"
 	@EXPLORE=1 MODEL_EXAMPLES=2000 BATCH_MODEL_EXAMPLES=400 $(BIN)/python -m pytest --quiet --timeout 7200 \
 		tests/store/test_model.py tests/store/test_batch_model.py tests/pipelines/books/test_machine.py \
-		tests/crash $(args)
+		tests/crash tests/browser/test_prefix.py $(args)
 
 check: check-static ## Format, lint, types, import contracts and the tests of the house itself
 	@$(BIN)/python -m pytest --quiet tests/house
