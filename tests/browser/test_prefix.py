@@ -12,7 +12,6 @@ from ..web.archive import LEASE  # noqa: TID252 - the house is that of the API's
 from ..web.prefixed import EXTENSIONS, KEY, PREFIX, prefixed  # noqa: TID252
 from .conftest import Visit, working
 
-
 WAYS = [("mounted", PREFIX), ("forwarded", PREFIX)]
 if os.environ.get("EXPLORE"):  # a name of ours in it, and none: the others' tests are on pages without one
     WAYS += [("mounted", "/retoma"), ("root", "")]
