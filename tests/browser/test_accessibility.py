@@ -53,15 +53,24 @@ def check(axe: str) -> Check:
     return look
 
 
+# Only what was found: all that was looked at would take longer to hand over than to look at.
+EVERYTHING = "axe.run(document, {iframes: false}).then((seen) => seen.violations)"
+# The other scheme has the same elements in other colours.
+COLOURS = """axe.run(document, {
+    iframes: false,
+    runOnly: axe.getRules(["cat.color"]).map((rule) => rule.ruleId),
+    rules: {"color-contrast-enhanced": {enabled: false}},
+}).then((seen) => seen.violations)"""
+
+
 def found_in(page: Page, axe: str) -> list[str]:
     """What shuts somebody out, in either scheme, be it ever so little."""
     found = []
-    for scheme in SCHEMES:
+    for scheme, look in zip(SCHEMES, (EVERYTHING, COLOURS), strict=True):
         page.emulate_media(color_scheme=scheme, reduced_motion="reduce")  # no colour is half-way to another
         if not page.evaluate("typeof axe === 'object'"):
             page.evaluate(axe)  # past the page's own policy, which lets nobody else's script in
-        seen: dict[str, Any] = page.evaluate("axe.run(document, {iframes: false})")
-        found += [f"{scheme}: {told}" for each in seen["violations"] for told in _told(each)]
+        found += [f"{scheme}: {told}" for each in page.evaluate(look) for told in _told(each)]
     return found
 
 
@@ -92,7 +101,6 @@ def test_axe_finds_what_is_wrong_with_a_page_that_shuts_people_out(house: House,
     assert [each.partition(")")[0] for each in found] == [
         "light: button-name (critical",
         "light: color-contrast (serious",
-        "dark: button-name (critical",
         "dark: color-contrast (serious",
     ]
 
@@ -160,8 +168,8 @@ def test_the_documents_are_for_everybody_without_javascript_too(house: House, vi
     shown = visit(f"{house.url}/login")
     shown.set_content(text)  # the checker itself needs the language that the page did without
     shown.evaluate(axe)
-    seen = shown.evaluate("axe.run(document, {rules: {'color-contrast': {enabled: false}}})")
-    assert [told for each in seen["violations"] for told in _told(each)] == []
+    look = "axe.run(document, {rules: {'color-contrast': {enabled: false}}}).then((seen) => seen.violations)"
+    assert [told for each in shown.evaluate(look) for told in _told(each)] == []
 
 
 def test_signing_in_is_for_everybody(house: House, visit: Visit, check: Check) -> None:
