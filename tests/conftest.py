@@ -6,6 +6,7 @@ import gc
 import os
 import shutil
 import signal
+import sys
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import asdict
@@ -24,6 +25,8 @@ from retoma.postgres import migrate
 from retoma.postgres.database import Database
 from retoma.postgres.embedded import server as embedded_server
 from retoma.postgres.roles import Roles
+
+sys.path.insert(0, str(Path(__file__).parent / "processes"))  # where every room finds how programs are run
 
 _HOME = "RETOMA_TEST_HOME"
 _numbers = count(1)

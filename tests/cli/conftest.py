@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import programs
 import pytest
 from click.testing import CliRunner, Result
 
@@ -31,15 +32,7 @@ class Command:
     started: list[subprocess.Popen[str]] = field(default_factory=list)
 
     def __call__(self, *args: str, **variables: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "retoma", *args],
-            env=self.environment | variables,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=180,
-            check=False,
-        )
+        return programs.run(["-m", "retoma", *args], environment=self.environment | variables)
 
     def start(self, *args: str, **variables: str) -> subprocess.Popen[str]:
         process = subprocess.Popen(

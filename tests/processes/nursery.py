@@ -67,10 +67,18 @@ class Nursery:
         there.close()
 
     def fork(
-        self, words: Sequence[str], *, environment: Mapping[str, str], folder: Path, log: int, needs: Sequence[str] = ()
+        self,
+        words: Sequence[str],
+        *,
+        environment: Mapping[str, str],
+        folder: Path,
+        log: int,
+        errors: int | None = None,
+        needs: Sequence[str] = (),
     ) -> Forked:
         """Run *words*, which would follow the name of the interpreter, in a process and a group of its own; what it
-        says goes to *log*. The nursery imports *needs* before, once for all.
+        says goes to *log*, and its errors too unless they have a file. The nursery imports *needs* before, once for
+        all.
         """
         order = {
             "words": list(words),
@@ -83,7 +91,9 @@ class Nursery:
         }
         said, tell = os.pipe()
         nothing = os.open(os.devnull, os.O_RDONLY)
-        socket.send_fds(self._door, [json.dumps(order).encode()], [tell, nothing, log, log])
+        socket.send_fds(
+            self._door, [json.dumps(order).encode()], [tell, nothing, log, log if errors is None else errors]
+        )
         os.close(nothing)
         os.close(tell)
         pid = b""
