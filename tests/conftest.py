@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import gc
 import os
 import shutil
@@ -108,12 +109,19 @@ def server() -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def template(server: str, worker_id_of_run: str) -> str:
-    name = f"template_{worker_id_of_run}"
-    with psycopg.connect(server, autocommit=True) as connection:
-        connection.execute(f"drop database if exists {name}")
-        connection.execute(f"create database {name}")
-    migrate.upgrade(database_at(server, name), Settings.load(), branches=branches_of(ALL))
+def template(server: str) -> str:
+    """A database with all tables, of which those of the tests are copies; the first process that needs it makes it."""
+    name = "template_of_tests"
+    with (
+        (Path(os.environ[_HOME]) / "template.lock").open("w") as file,
+        psycopg.connect(server, autocommit=True) as psql,
+    ):
+        fcntl.flock(file, fcntl.LOCK_EX)
+        if not psql.execute("select 1 from pg_database where datname = %s and datistemplate", [name]).fetchone():
+            psql.execute(f"drop database if exists {name}")
+            psql.execute(f"create database {name}")
+            migrate.upgrade(database_at(server, name), Settings.load(), branches=branches_of(ALL))
+            psql.execute(f"alter database {name} is_template true")  # it is whole
     return name
 
 

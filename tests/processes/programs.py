@@ -11,7 +11,8 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TextIO
+from threading import Thread
+from typing import IO, TextIO
 
 from nursery import Forked, nursery
 
@@ -36,6 +37,25 @@ class Started:
 
     def wait(self, timeout: float | None = None) -> int:
         return self._process.wait(timeout)
+
+    def communicate(self, timeout: float | None = None) -> tuple[str, str]:
+        """What it still says until it has ended."""
+        said = ["", ""]
+
+        def read(number: int, stream: TextIO) -> None:
+            with stream:
+                said[number] = stream.read()
+
+        streams = enumerate((self.stdout, self.stderr))
+        readers = [Thread(target=read, args=each, daemon=True) for each in streams if not each[1].closed]
+        for reader in readers:
+            reader.start()
+        for reader in readers:
+            reader.join(timeout)
+        if any(reader.is_alive() for reader in readers):
+            raise subprocess.TimeoutExpired(str(self.pid), timeout or 0)
+        self.wait(timeout)
+        return said[0], said[1]
 
     def send_signal(self, number: int) -> None:
         if self.poll() is None:
@@ -81,15 +101,18 @@ def start(
     environment: Mapping[str, str],
     folder: Path | None = None,
     quiet: bool = False,
+    log: IO[str] | None = None,
     needs: Sequence[str] = (),
 ) -> Started:
-    """Start *words*; what it says can be read while it goes on, unless it is *quiet*: then only its errors can."""
+    """Start *words*; what it says can be read while it goes on, or is kept in *log*. Of a *quiet* one only its errors
+    can be read.
+    """
     out, out_there = os.pipe()
     errors, errors_there = os.pipe()
     nothing = os.open(os.devnull, os.O_WRONLY)
     try:
-        written = nothing if quiet else out_there
-        process = _begin(words, environment, folder or Path.cwd(), written, errors_there, needs)
+        written = (log.fileno(), log.fileno()) if log else (nothing if quiet else out_there, errors_there)
+        process = _begin(words, environment, folder or Path.cwd(), *written, needs)
     finally:
         for file in (out_there, errors_there, nothing):
             os.close(file)
