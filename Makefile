@@ -52,9 +52,10 @@ conformance: $(VENV)/.test ## The API against its description, further than make
 			$(BIN)/python -m pytest --quiet tests/web/test_conformance.py $(args) || exit; \
 	done
 
-explore: $(VENV)/.test ## Random stories of jobs, batches and books, others in each run; make explore args="-n 2"
+explore: $(VENV)/.test ## Random stories, others in each run, and longer kills of real starts; make explore args="-n 2"
 	@EXPLORE=1 MODEL_EXAMPLES=2000 BATCH_MODEL_EXAMPLES=400 $(BIN)/python -m pytest --quiet --timeout 7200 \
-		tests/store/test_model.py tests/store/test_batch_model.py tests/pipelines/books/test_machine.py $(args)
+		tests/store/test_model.py tests/store/test_batch_model.py tests/pipelines/books/test_machine.py \
+		tests/crash $(args)
 
 check: check-static ## Format, lint, types, import contracts and the tests of the house itself
 	@$(BIN)/python -m pytest --quiet tests/house

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -17,6 +15,7 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import psycopg
+from nursery import Begun, begin
 
 from ..web.conftest import House  # noqa: TID252 - the house is that of the API's own tests
 
@@ -62,7 +61,7 @@ def until(look: Callable[[], T], *, seconds: float = 240.0, what: str = "") -> T
 
 
 @contextmanager
-def working(database_url: str, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+def working(database_url: str, folder: Path) -> Iterator[Begun]:
     """A worker, as a process of its own."""
     others = {name: value for name, value in os.environ.items() if not name.startswith("RETOMA_")}
     others["RETOMA_TOKEN"] = "off"
@@ -77,9 +76,9 @@ def working(database_url: str, folder: Path) -> Iterator[subprocess.Popen[bytes]
         "RETOMA_WATCHDOG_SECONDS": "0.5",
         "RETOMA_DRAIN_SECONDS": "2",
     }
-    command = [sys.executable, "-m", "retoma", "worker", "--app", "classifier_app:app", "--id", "ana"]
-    with (folder / "worker.log").open("ab") as words:
-        process = subprocess.Popen(command, env=environment, cwd=HERE, stdout=words, stderr=words, process_group=0)
+    words = ["-m", "retoma", "worker", "--app", "classifier_app:app", "--id", "ana"]
+    with (folder / "worker.log").open("ab") as log:
+        process = begin(words, environment=environment, folder=HERE, log=log)
     try:
         yield process
     finally:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -12,6 +14,8 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, Route, expect, sync_playwright
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "crash"))  # where the nursery is
 
 from retoma import Retoma, Settings
 from retoma.app.extension import Extension
@@ -70,6 +74,12 @@ def visit(browser: Browser) -> Iterator[Visit]:
 
         yield make
     assert complaints == []
+
+
+def keep(page: Page, name: str) -> None:
+    """A picture for whoever wants to look: PICTURES names the folder."""
+    if folder := os.environ.get("PICTURES"):
+        page.screenshot(path=Path(folder) / f"{name}.png", full_page=True)
 
 
 def choose_before(page: Page, script: str, url: str, files: Sequence[Path]) -> None:

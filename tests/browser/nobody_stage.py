@@ -6,8 +6,6 @@ import json
 import os
 import re
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -18,6 +16,7 @@ from typing import Any
 
 import httpx2
 import psycopg
+from nursery import Begun, begin, said
 
 from .classifier_stage import documents, until
 
@@ -120,7 +119,7 @@ class Grounds:
         self.provider = provider
         self._database_url = database_url
         self.folder = folder
-        self._processes: list[subprocess.Popen[bytes]] = []
+        self._processes: list[Begun] = []
         self.key = GOOD_KEY
         self.url = ""
 
@@ -139,12 +138,10 @@ class Grounds:
             }
         )
 
-    def _start(self, *words: str) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", "retoma", *words, "--app", "nobody_app:app"]
+    def _start(self, *words: str) -> Begun:
+        command = ["-m", "retoma", *words, "--app", "nobody_app:app"]
         with (self.folder / f"{words[0]}.log").open("ab") as log:
-            process = subprocess.Popen(
-                command, env=self.environment(), cwd=HERE, stdout=log, stderr=log, process_group=0
-            )
+            process = begin(command, environment=self.environment(), folder=HERE, log=log)
         self._processes.append(process)
         return process
 
@@ -153,10 +150,10 @@ class Grounds:
         found = until(lambda: re.search(r"The API is at (http://\S+)/api/v1", self.log("serve")))
         self.url = found[1]
 
-    def work(self) -> subprocess.Popen[bytes]:
+    def work(self) -> Begun:
         return self._start("worker", "--id", "ana")
 
-    def kill(self, process: subprocess.Popen[bytes]) -> None:
+    def kill(self, process: Begun) -> None:
         """The worker and all that it started, at once."""
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
@@ -168,10 +165,9 @@ class Grounds:
         for name in ("serve", "worker"):
             print(self.log(name)[-3000:])  # noqa: T201 - shown when the test fails
 
-    def command(self, *words: str) -> subprocess.CompletedProcess[str]:
-        """A command of ours, as a person gives it."""
-        command = [sys.executable, "-m", "retoma", *words]
-        return subprocess.run(command, env=self.environment(), cwd=HERE, capture_output=True, text=True, check=False)
+    def command(self, *words: str) -> str:
+        """What a command of ours says to a person."""
+        return said(["-m", "retoma", *words], environment=self.environment(), folder=HERE)
 
     def log(self, name: str) -> str:
         path = self.folder / f"{name}.log"

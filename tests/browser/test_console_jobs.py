@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import psycopg
 import pytest
 from playwright.sync_api import Page, expect
 
 from ..web.archive import apart  # noqa: TID252 - the house is that of the API's own tests
 from ..web.conftest import House, Open  # noqa: TID252
-from .conftest import Visit
+from .conftest import Visit, keep
 from .test_accessibility import PHONE, Check, axe, check
 
 __all__ = ["axe", "check"]
@@ -48,33 +46,33 @@ def house(open_house: Open) -> House:
     return house
 
 
-def picture(page: Page, tmp_path: Path, name: str) -> None:
-    """Kept with the test's own files, in both schemes."""
+def picture(page: Page, name: str) -> None:
+    """In both schemes."""
     for scheme in ("light", "dark"):
         page.emulate_media(color_scheme=scheme)
-        page.screenshot(path=tmp_path / f"{name}-{scheme}.png", full_page=True)
+        keep(page, f"{name}-{scheme}")
 
 
 def test_a_cause_is_counted_confirmed_and_retried_and_the_rest_is_left(
-    house: House, visit: Visit, check: Check, tmp_path: Path
+    house: House, visit: Visit, check: Check
 ) -> None:
     page = visit(f"{house.url}/console/errors", locale="en-US")
     group = page.locator("[data-fingerprint]", has_text="11 jobs")
     expect(group).to_be_visible()
     check(page, "errors")
-    picture(page, tmp_path, "errors")
+    picture(page, "errors")
 
     group.get_by_role("link", name="Retry these 11 jobs…").click()
     expect(page.get_by_role("heading", name="Retry 11 jobs?")).to_be_visible()
     check(page, "the question")
-    picture(page, tmp_path, "question")
+    picture(page, "question")
     page.get_by_role("button", name="Retry 11 jobs").click()
 
     done = page.locator("[data-operation]").first
     expect(done).to_have_attribute("data-state", "done")
     expect(done).to_contain_text("11 of 11 found")
     check(page, "operations")
-    picture(page, tmp_path, "operations")
+    picture(page, "operations")
     page.goto(f"{house.url}/console/dead-letters")
     expect(page.locator("[data-job]")).to_have_count(1)
 
@@ -93,17 +91,15 @@ def test_ticked_dead_letters_are_retried_without_a_script_too(house: House, visi
     expect(page.locator("[data-operation]")).to_have_count(1)
 
 
-def test_the_life_of_a_job_is_seen_and_it_is_restarted_from_a_step(
-    house: House, visit: Visit, check: Check, tmp_path: Path
-) -> None:
+def test_the_life_of_a_job_is_seen_and_it_is_restarted_from_a_step(house: House, visit: Visit, check: Check) -> None:
     page = visit(f"{house.url}/console/jobs/1")
     expect(page.locator("[data-note=crashed]")).to_have_count(1)
     expect(page.locator("[data-note=restored]")).to_have_count(1)
     check(page, "job")
-    picture(page, tmp_path, "job")
+    picture(page, "job")
     page.set_viewport_size(PHONE)
     check(page, "job on a phone")
-    picture(page, tmp_path, "job-phone")
+    picture(page, "job-phone")
 
     page.get_by_label("Desde a etapa").select_option("look")
     page.get_by_role("button", name="O que será pago de novo?").click()
@@ -113,7 +109,7 @@ def test_the_life_of_a_job_is_seen_and_it_is_restarted_from_a_step(
     expect(page.get_by_text("Posto de lado: restart")).to_be_visible()
     page.goto(f"{house.url}/console/dead-letters")
     check(page, "dead letters on a phone")
-    picture(page, tmp_path, "dead-letters-phone")
+    picture(page, "dead-letters-phone")
 
 
 def test_the_search_box_leads_to_the_file_that_is_asked_for(house: House, visit: Visit, check: Check) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 from playwright.sync_api import Page, expect
 
@@ -16,22 +15,22 @@ from retoma.providers.local.encoder import Lexical
 
 from ..web.archive import apart  # noqa: TID252 - the house is that of the API's own tests
 from ..web.conftest import House, Open  # noqa: TID252
-from .conftest import Visit
+from .conftest import Visit, keep
 from .test_accessibility import PHONE, Check, axe, check
 from .test_console_batches import fits, made, worked
 
 __all__ = ["axe", "check"]
 
 
-def pictures(page: Page, tmp_path: Path, name: str) -> None:
-    """Kept with the test's own files: both schemes, and a phone."""
+def pictures(page: Page, name: str) -> None:
+    """Both schemes, and a phone, on which nothing stands out at the side."""
     for scheme in ("light", "dark"):
         page.emulate_media(color_scheme=scheme)
-        page.screenshot(path=tmp_path / f"{name}-{scheme}.png", full_page=True)
+        keep(page, f"{name}-{scheme}")
     size = page.viewport_size
     page.set_viewport_size(PHONE)
     assert fits(page), name
-    page.screenshot(path=tmp_path / f"{name}-phone.png", full_page=True)
+    keep(page, f"{name}-phone")
     assert size is not None
     page.set_viewport_size(size)
 
@@ -97,25 +96,25 @@ def stumbled(house: House) -> None:
 
 
 def test_a_dead_letter_is_discarded_found_among_the_discarded_and_reinstated(
-    open_house: Open, visit: Visit, check: Check, tmp_path: Path
+    open_house: Open, visit: Visit, check: Check
 ) -> None:
     house = open_house()
     stumbled(house)
     page = visit(f"{house.url}/console/dead-letters", locale="en-US")
-    pictures(page, tmp_path, "dead-letters")
+    pictures(page, "dead-letters")
     page.get_by_role("link", name="inbox/contract-1.pdf").click()
     page.locator("#discard").get_by_label("Why").fill("a scan of nothing")
     page.locator("#discard").get_by_role("button", name="Discard").click()
     expect(page.get_by_text("The job was discarded")).to_be_visible()
     check(page, "a discarded job")
-    pictures(page, tmp_path, "discarded-job")
+    pictures(page, "discarded-job")
 
     page.goto(f"{house.url}/console/dead-letters")
     expect(page.locator("[data-job]")).to_have_count(2)
     page.get_by_role("link", name="Discarded", exact=True).click()
     expect(page.locator("[data-job]")).to_have_count(1)
     check(page, "the discarded")
-    pictures(page, tmp_path, "discarded")
+    pictures(page, "discarded")
     page.locator("[name=ids]").check()
     page.get_by_role("button", name="Reinstate the ticked…").click()
     expect(page.get_by_role("heading", name="Reinstate 1 discarded job?")).to_be_visible()
@@ -123,11 +122,11 @@ def test_a_dead_letter_is_discarded_found_among_the_discarded_and_reinstated(
     expect(page.locator('[data-operation][data-state="done"]')).to_have_count(1)
     page.goto(f"{house.url}/console/dead-letters?lang=pt")
     expect(page.locator("[data-job]")).to_have_count(3)
-    pictures(page, tmp_path, "dead-letters-pt")
+    pictures(page, "dead-letters-pt")
 
 
 def test_the_rest_of_a_batch_is_re_planned_and_the_cohorts_stand_side_by_side(
-    open_house: Open, visit: Visit, check: Check, tmp_path: Path
+    open_house: Open, visit: Visit, check: Check
 ) -> None:
     house = open_house()
     id = made(house, "double", range(6), configuration={"prompt": "long"}, pilot=2)
@@ -146,15 +145,13 @@ def test_the_rest_of_a_batch_is_re_planned_and_the_cohorts_stand_side_by_side(
     page.goto(f"{house.url}/console/batches/{id}?tab=configuration")
     expect(page.locator("[data-cohort='2']")).to_contain_text(re.compile("4\\s+4 ended"))
     check(page, "the cohorts")
-    pictures(page, tmp_path, "cohorts")
+    pictures(page, "cohorts")
     page.goto(f"{house.url}/console/batches/{id}?tab=configuration&lang=pt")
     expect(page.get_by_role("heading", name="Grupos comparados")).to_be_visible()
-    pictures(page, tmp_path, "cohorts-pt")
+    pictures(page, "cohorts-pt")
 
 
-def test_a_queue_is_paused_for_some_minutes_and_says_until_when(
-    open_house: Open, visit: Visit, check: Check, tmp_path: Path
-) -> None:
+def test_a_queue_is_paused_for_some_minutes_and_says_until_when(open_house: Open, visit: Visit, check: Check) -> None:
     house = open_house()
     apart(lambda: house.enqueue("double", 1))
     page = visit(f"{house.url}/console/queues/double", locale="en-US")
@@ -164,4 +161,4 @@ def test_a_queue_is_paused_for_some_minutes_and_says_until_when(
 
     expect(page.locator("[data-until]")).to_contain_text("Goes on by itself")
     check(page, "a paused queue")
-    pictures(page, tmp_path, "paused-until")
+    pictures(page, "paused-until")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +19,7 @@ from retoma.testing import drain
 from retoma.testing.billing import Biller
 
 from ..web.conftest import House, Open  # noqa: TID252 - the house is that of the API's own tests
-from .conftest import Visit
+from .conftest import Visit, keep
 
 PHONE = {"width": 390, "height": 844}
 
@@ -80,12 +79,6 @@ def rows(number: int) -> str:
     return "kind,text,pages\n" + "\n".join(
         f"{kinds[n % 3]},{'please read this ' * (1 + n % 40)},{n % 7 + 1}" for n in range(number)
     )
-
-
-def keep(page: Page, name: str) -> None:
-    """A picture for whoever wants to look: PICTURES names the folder."""
-    if folder := os.environ.get("PICTURES"):
-        page.screenshot(path=str(Path(folder) / f"{name}.png"), full_page=True)
 
 
 def in_both(page: Page, name: str) -> None:

@@ -64,7 +64,7 @@ def test_the_only_worker_is_killed(grounds: Grounds, visit: Visit) -> None:
     seen = grounds.detail(id)
     assert (seen["status"], seen["esta_travada"]) == ("TRAVADO", True)
     assert seen["erro_mensagem"] == "Nenhum worker ativo atende a fila classification."
-    assert "No live worker serves queue classification" in grounds.command("batch", "explain", str(id)).stdout
+    assert "No live worker serves queue classification" in grounds.command("batch", "explain", str(id))
     page.click("#resume")
     expect(page.locator("main")).to_contain_text("Nenhuma retomada foi gasta")
     assert grounds.rows("select resumes from retoma.batches where id = %s", id) == [(0,)]
@@ -95,7 +95,7 @@ def test_the_provider_does_not_answer(grounds: Grounds, visit: Visit, mode: str,
     stalled(page, told, "O que fazer:", "continue de onde parou")
     page.locator("#why-detail summary").click()
     expect(page.locator("#why-detail")).to_contain_text(detail)
-    explained = [grounds.command("batch", "explain", str(id)).stdout.splitlines()[0] for _ in range(3)]
+    explained = [grounds.command("batch", "explain", str(id)).splitlines()[0] for _ in range(3)]
     assert len(set(explained)) == 1, "the verdict is steady"
     grounds.provider.mode = "good"
     page.click("#resume")
@@ -117,7 +117,7 @@ def test_the_key_is_refused(grounds: Grounds, visit: Visit) -> None:
     expect(page.locator("#summary .icon-spinner")).to_have_count(0)
     seen = grounds.detail(id)
     assert (seen["status"], seen["erro_mensagem"].startswith("O provedor openai recusou a chave")) == ("PAUSADO", True)
-    said = grounds.command("batch", "explain", str(id)).stdout
+    said = grounds.command("batch", "explain", str(id))
     assert "HTTP 401" in said
     assert "restart the workers, then resume" in said
     grounds.kill(worker)

@@ -7,8 +7,6 @@ import json
 import os
 import signal
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -18,6 +16,7 @@ from typing import Any
 import httpx2
 import psycopg
 import pytest
+from nursery import Begun, begin
 from playwright.sync_api import Page, expect
 
 from retoma import Settings
@@ -53,13 +52,12 @@ class Desk:
             "RETOMA_HOME": str(home),
             "PYTHONPATH": str(HERE),
         }
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Begun | None = None
 
     def start(self) -> None:
-        command = [sys.executable, "-m", "retoma", "serve", "--port", str(self.port), "--app", "review_app:app"]
-        self._process = subprocess.Popen(
-            command, env=self._environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
+        words = ["-m", "retoma", "serve", "--port", str(self.port), "--app", "review_app:app"]
+        with Path(os.devnull).open("ab") as log:
+            self._process = begin(words, environment=self._environment, folder=HERE, log=log)
         give_up = time.monotonic() + 240
         while time.monotonic() < give_up:
             with suppress(httpx2.TransportError):

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import Any, TypeVar
 
 import psutil
-from nursery import Forked, nursery
+from nursery import begin
 
 HERE = Path(__file__).parent
 T = TypeVar("T")
@@ -32,18 +29,6 @@ QUICK = {
     "RETOMA_LOG_FORMAT": "json",
 }
 LEASE = 3.0
-
-FORKS = not os.environ.get("EXPLORE")
-"""Whether workers are forked from the nursery, which saves a second of processor for each; `make explore` starts them
-as people do.
-"""
-NEEDS: dict[str, Sequence[str]] = {"paid_app": ["openai"], "sick_paid_app": ["openai"]}
-"""What takes long to import and is of use to many programs, by the program."""
-_libc = ctypes.CDLL(None)
-
-
-def _die_with_the_tests() -> None:
-    _libc.prctl(1, signal.SIGKILL)
 
 
 def lives(process: psutil.Process) -> bool:
@@ -76,25 +61,6 @@ def _short(line: str) -> str:
     return " ".join([hour, str(known.pop("event", "")), *(f"{name}={value}" for name, value in known.items())])[:300]
 
 
-def _started(words: Sequence[str], environment: dict[str, str], said: IO[bytes]) -> subprocess.Popen[bytes]:
-    """A new interpreter, as somebody at a terminal would start it."""
-    return subprocess.Popen(
-        [sys.executable, *words],
-        env=environment,
-        cwd=HERE,
-        stdin=subprocess.DEVNULL,
-        stdout=said,
-        stderr=said,
-        process_group=0,
-        preexec_fn=_die_with_the_tests,  # noqa: PLW1509 - it only makes a system call
-    )
-
-
-def _forked(words: Sequence[str], environment: dict[str, str], said: IO[bytes], app: str) -> Forked:
-    """The same from the nursery, which has imported already what takes longest."""
-    return nursery().fork(words, environment=environment, folder=HERE, log=said.fileno(), needs=NEEDS.get(app, ()))
-
-
 def _executes(process: psutil.Process) -> bool:
     return process.name() == "executor" or "retoma.worker.executor_main" in " ".join(process.cmdline())
 
@@ -103,13 +69,12 @@ class Member:
     """One worker: a supervisor and its executors, in a process group of their own."""
 
     def __init__(
-        self, label: str, words: Sequence[str], environment: dict[str, str], log: Path, *, app: str = ""
+        self, label: str, words: Sequence[str], environment: dict[str, str], log: Path, *, forked: bool = True
     ) -> None:
-        """*words* follow the name of the interpreter."""
         self.label = label
         self.log = log
         with log.open("ab") as said:
-            self._popen = _forked(words, environment, said, app) if FORKS else _started(words, environment, said)
+            self._popen = begin(words, environment=environment, folder=HERE, log=said, forked=forked)
         self.pid = self._popen.pid
         self._seen: dict[int, psutil.Process] = {}
 
@@ -213,15 +178,16 @@ class Fleet:
         processes: int = 1,
         at_once: int = 10,
         url: str | None = None,
+        forked: bool = True,
         **settings: object,
     ) -> Member:
-        """A worker in the background; *settings* are RETOMA_ names in small letters."""
+        """A worker in the background; *settings* are RETOMA_ names in small letters. For *forked* see `nursery`."""
         environment = self.environment() | {f"RETOMA_{name.upper()}": str(value) for name, value in settings.items()}
         environment |= {"DATABASE_URL": url or self.url}
         words = ["-m", "retoma", "worker", "--app", app, "--id", label]
         words += ["--processes", str(processes), "--at-once", str(at_once)]
         words += ["--queues", ",".join(queues)] if queues else []
-        return self._join(label, words, environment, app=app)
+        return self._join(label, words, environment, forked=forked)
 
     def call(self, label: str, program: str, *words: object) -> Member:
         """Another program of this folder in the background; what it says is in its log."""
@@ -230,17 +196,18 @@ class Fleet:
 
     def run(self, label: str, variables: dict[str, str], *words: str) -> Member:
         """The command line in the background, with *variables* in its environment."""
-        command = ["-m", "retoma", *words]
-        return self._join(label, command, self.environment() | {"DATABASE_URL": self.url} | variables)
+        command, environment = ["-m", "retoma", *words], self.environment() | {"DATABASE_URL": self.url} | variables
+        # Another path may lead to another version of what the nursery has imported.
+        return self._join(label, command, environment, forked="PYTHONPATH" not in variables)
 
-    def _join(self, label: str, words: Sequence[str], environment: dict[str, str], *, app: str = "") -> Member:
+    def _join(self, label: str, words: Sequence[str], environment: dict[str, str], *, forked: bool = True) -> Member:
         others = {name: value for name, value in os.environ.items() if not name.startswith("RETOMA_")}
         member = Member(
             label,
             words,
             others | {"RETOMA_TOKEN": "off"} | environment,
             self.folder / f"{label}-{len(self.members)}.log",
-            app=app.partition(":")[0],
+            forked=forked,
         )
         self.members.append(member)
         return member

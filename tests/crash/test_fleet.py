@@ -163,7 +163,7 @@ async def test_an_executor_begins_with_one_thread_for_sums_unless_it_was_told_ot
     monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
     if given:
         monkeypatch.setenv("OPENBLAS_NUM_THREADS", given)
-    (executor,) = await fleet.start("ana").ready()
+    (executor,) = await fleet.start("ana", forked=False).ready()
 
     assert psutil.Process(executor).environ()["OPENBLAS_NUM_THREADS"] == (given or "1")
 

@@ -29,7 +29,7 @@ async def test_a_killed_executor_loses_nothing_and_its_supervisor_gives_its_jobs
     fleet: Fleet, oracle: Oracle, app: Retoma, figure: Figure
 ) -> None:
     # A lease so long that only the supervisor can be the one who gives back.
-    member = fleet.start("ana", at_once=4, lease_seconds=300)
+    member = fleet.start("ana", at_once=4, lease_seconds=300, forked=False)
     jobs = [receipt.id for receipt in await app.enqueue_many(crash_app.nap, [1.0] * 4)]
     await until(has_begun(oracle, jobs, "slow"), what="all four are in their slow step")
     (executor,) = member.executors()
@@ -145,7 +145,7 @@ async def test_a_job_that_must_run_alone_holds_nobody_up(fleet: Fleet, oracle: O
 async def test_a_killed_supervisor_takes_its_executor_along_and_another_worker_goes_on(
     fleet: Fleet, oracle: Oracle, app: Retoma, figure: Figure
 ) -> None:
-    first = fleet.start("ana", at_once=4)
+    first = fleet.start("ana", at_once=4, forked=False)
     jobs = [receipt.id for receipt in await app.enqueue_many(crash_app.nap, [3.0] * 2)]
     await until(has_begun(oracle, jobs, "slow"), what="both are in their slow step")
     second = fleet.start("bruno", at_once=4)

@@ -2,21 +2,51 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import select
+import signal
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from typing import IO, TypeAlias
 
+FORKS = not os.environ.get("EXPLORE")
+"""Whether programs are forked from the nursery, which saves most of a second of processor for each process; `make
+explore` starts them as people do.
+"""
 MAIN = Path(__file__).with_name("nursery_main.py")
+_libc = ctypes.CDLL(None)
 
 # What every worker imports before it has read a line of its program.
 _USUAL = ("retoma.cli.worker", "retoma.app.retoma", "retoma.app.loader", "retoma.telemetry.logs", "uvloop")
-_USUAL += ("retoma.worker.supervisor", "retoma.worker.executor_main")
+_USUAL += ("retoma.worker.supervisor", "retoma.worker.executor_main", "retoma.pipelines")
+_SERVER = ("retoma.cli.serve", "retoma.web.server.server")
+_LOCAL = ("retoma.providers.local.embed", "retoma.providers.local.classify")
+_OPENAI = ("retoma.providers.openai",)
+
+# What else takes long to import and is of use to many, by the program.
+_NEEDS: dict[str, Sequence[str]] = {
+    "books_app": _OPENAI,
+    "classifier_app": _LOCAL,
+    "classify_app": _LOCAL,
+    "documents_app": _LOCAL,
+    "earlier_app": _LOCAL,
+    "embeddings_app": (*_LOCAL, "retoma.pipelines.embeddings.pipeline"),
+    "nobody_app": (*_OPENAI, *_LOCAL),
+    "paid_app": _OPENAI,
+    "quotes_app": ("retoma.providers.anthropic", "retoma.pipelines.quotes.pipeline"),
+    "quotes_hungry_app": ("retoma.pipelines.quotes.pipeline",),
+    "reading_app": ("retoma.providers.azure_documents",),
+    "refine_app": _LOCAL,
+    "sick_paid_app": _OPENAI,
+    "stores_app": _LOCAL,
+}
 
 
 class Forked:
@@ -36,13 +66,12 @@ class Forked:
             raise subprocess.TimeoutExpired(str(self.pid), timeout or 0)
         return ended
 
-    def kill(self) -> None:
-        if self.poll() is None:
-            os.kill(self.pid, 9)
-
     def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def send_signal(self, number: int) -> None:
         if self.poll() is None:
-            os.kill(self.pid, 15)
+            os.kill(self.pid, number)
 
     def _read(self, timeout: float | None) -> int | None:
         if self.returncode is None:
@@ -53,6 +82,9 @@ class Forked:
                 self.returncode = int(told) if told else -9  # the nursery died, and took it along
                 os.close(self._said)
         return self.returncode
+
+
+Begun: TypeAlias = "Forked | subprocess.Popen[bytes]"
 
 
 class Nursery:
@@ -103,5 +135,47 @@ class Nursery:
 
 
 @cache
-def nursery() -> Nursery:
+def _nursery() -> Nursery:
     return Nursery()
+
+
+def begin(
+    words: Sequence[str],
+    *,
+    environment: Mapping[str, str],
+    folder: Path,
+    log: IO[bytes],
+    forked: bool = True,
+) -> Begun:
+    """Run *words*, which follow the name of the interpreter, in a process group of their own; they end with the tests.
+    Unless *forked* it is a new interpreter, as somebody at a terminal would start it.
+    """
+    if FORKS and forked:
+        return _nursery().fork(words, environment=environment, folder=folder, log=log.fileno(), needs=_needs(words))
+    return subprocess.Popen(
+        [sys.executable, *words],
+        env=environment,
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=log,
+        process_group=0,
+        preexec_fn=_die_with_the_tests,  # noqa: PLW1509 - it only makes a system call
+    )
+
+
+def _needs(words: Sequence[str]) -> list[str]:
+    app = words[words.index("--app") + 1].partition(":")[0] if "--app" in words else ""
+    return [*_NEEDS.get(app, ()), *(_SERVER if {"serve", "up"} & {*words} else ())]
+
+
+def _die_with_the_tests() -> None:
+    _libc.prctl(1, signal.SIGKILL)
+
+
+def said(words: Sequence[str], *, environment: Mapping[str, str], folder: Path) -> str:
+    """What a program says until it ends, errors included."""
+    with tempfile.TemporaryFile() as log:
+        begin(words, environment=environment, folder=folder, log=log).wait()
+        log.seek(0)
+        return log.read().decode()

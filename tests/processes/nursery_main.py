@@ -106,7 +106,6 @@ def _orphan() -> int:
 def become(asked: dict[str, Any], files: list[int]) -> Program:
     """Take on what a new process would have been given, and leave what was the nursery's."""
     gc.enable()
-    gc.unfreeze()
     high = [fcntl.fcntl(file, fcntl.F_DUPFD, _HIGH) for file in files]
     os.closerange(3, _HIGH)
     for file, number in zip(high, asked["files"], strict=True):
@@ -165,10 +164,8 @@ def with_executors() -> None:
     program = Nursery(there, orphans=True).run()
     if program is None:
         os._exit(0)
-    try:
-        program()
-    finally:
-        os._exit(1)  # an executor ends itself
+    program()
+    sys.exit()
 
 
 class Adopted:
@@ -210,6 +207,7 @@ def _forked(_process: Any, door: socket.socket, files: Sequence[int]) -> Adopted
 def execute() -> None:
     from retoma.worker.executor_main import main  # noqa: PLC0415
 
+    sys.argv = ["-c"]
     gc.disable()
     main()
 
