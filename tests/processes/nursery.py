@@ -144,21 +144,26 @@ def begin(
     *,
     environment: Mapping[str, str],
     folder: Path,
-    log: IO[bytes],
+    log: IO[bytes] | int,
+    errors: int | None = None,
     forked: bool = True,
 ) -> Begun:
     """Run *words*, which follow the name of the interpreter, in a process group of their own; they end with the tests.
-    Unless *forked* it is a new interpreter, as somebody at a terminal would start it.
+    Unless *forked* it is a new interpreter, as somebody at a terminal would start it. What it says goes to *log*, and
+    its errors too unless they have a file.
     """
+    log = log if isinstance(log, int) else log.fileno()
     if FORKS and forked:
-        return _nursery().fork(words, environment=environment, folder=folder, log=log.fileno(), needs=_needs(words))
+        return _nursery().fork(
+            words, environment=environment, folder=folder, log=log, errors=errors, needs=_needs(words)
+        )
     return subprocess.Popen(
         [sys.executable, *words],
         env=environment,
         cwd=folder,
         stdin=subprocess.DEVNULL,
         stdout=log,
-        stderr=log,
+        stderr=log if errors is None else errors,
         process_group=0,
         preexec_fn=_die_with_the_tests,  # noqa: PLW1509 - it only makes a system call
     )

@@ -6,23 +6,21 @@ They are forked from the nursery; `make explore` starts an interpreter for each.
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from threading import Thread
 from typing import IO, TextIO
 
-from nursery import Forked, nursery
-
-FORKS = sys.platform == "linux" and not os.environ.get("EXPLORE")
+from nursery import Begun, begin
 
 
 class Started:
     """A program that goes on: as much of a Popen as tests use."""
 
-    def __init__(self, process: Forked | subprocess.Popen[bytes], stdout: TextIO, stderr: TextIO) -> None:
+    def __init__(self, process: Begun, stdout: TextIO, stderr: TextIO) -> None:
         self._process = process
         self.pid = process.pid
         self.stdout = stdout
@@ -58,14 +56,13 @@ class Started:
         return said[0], said[1]
 
     def send_signal(self, number: int) -> None:
-        if self.poll() is None:
-            os.kill(self.pid, number)
+        self._process.send_signal(number)
 
     def kill(self) -> None:
-        self._process.kill()
+        self.send_signal(signal.SIGKILL)
 
     def terminate(self) -> None:
-        self._process.terminate()
+        self.send_signal(signal.SIGTERM)
 
 
 def run(
@@ -74,18 +71,15 @@ def run(
     environment: Mapping[str, str],
     folder: Path | None = None,
     timeout: float = 180,
-    needs: Sequence[str] = (),
 ) -> subprocess.CompletedProcess[str]:
-    """Run *words*, which would follow the name of the interpreter, and give what it said. The nursery imports *needs*
-    before.
-    """
+    """Run *words*, which would follow the name of the interpreter, and give what it said."""
     folder = folder or Path.cwd()
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors:
-        process = _begin(words, environment, folder, out.fileno(), errors.fileno(), needs)
+        process = begin(words, environment=environment, folder=folder, log=out.fileno(), errors=errors.fileno())
         try:
             code = process.wait(timeout)
         except BaseException:
-            process.kill()
+            process.send_signal(signal.SIGKILL)
             process.wait()
             raise
         said = []
@@ -102,7 +96,6 @@ def start(
     folder: Path | None = None,
     quiet: bool = False,
     log: IO[str] | None = None,
-    needs: Sequence[str] = (),
 ) -> Started:
     """Start *words*; what it says can be read while it goes on, or is kept in *log*. Of a *quiet* one only its errors
     can be read.
@@ -111,29 +104,9 @@ def start(
     errors, errors_there = os.pipe()
     nothing = os.open(os.devnull, os.O_WRONLY)
     try:
-        written = (log.fileno(), log.fileno()) if log else (nothing if quiet else out_there, errors_there)
-        process = _begin(words, environment, folder or Path.cwd(), *written, needs)
+        said, wrong = (log.fileno(), log.fileno()) if log else (nothing if quiet else out_there, errors_there)
+        process = begin(words, environment=environment, folder=folder or Path.cwd(), log=said, errors=wrong)
     finally:
         for file in (out_there, errors_there, nothing):
             os.close(file)
     return Started(process, os.fdopen(out, encoding="utf-8"), os.fdopen(errors, encoding="utf-8"))
-
-
-def _begin(
-    words: Sequence[str],
-    environment: Mapping[str, str],
-    folder: Path,
-    out: int,
-    errors: int,
-    needs: Sequence[str],
-) -> Forked | subprocess.Popen[bytes]:
-    if FORKS:
-        return nursery().fork(words, environment=environment, folder=folder, log=out, errors=errors, needs=needs)
-    return subprocess.Popen(
-        [sys.executable, *words],
-        env=environment,
-        cwd=folder,
-        stdin=subprocess.DEVNULL,
-        stdout=out,
-        stderr=errors,
-    )

@@ -55,7 +55,6 @@ class Shell:
             folder=self.folder,
             environment=self.environment | variables,
             quiet=True,
-            needs=["retoma.cli.serve", "retoma.web.server.server"],
         )
         self.started.append(process)
         for line in process.stderr:
