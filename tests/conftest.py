@@ -32,6 +32,8 @@ sys.path.insert(0, str(Path(__file__).parent / "processes"))  # where every room
 _HOME = "RETOMA_TEST_HOME"
 _numbers = count(1)
 _ROOM = 6_000_000_000
+_LONG = 900.0
+"""The limit of a test, in seconds, from which it counts as long."""
 
 # The same stories in each run, so that a change is what makes a test fail; `make explore` tells others.
 hypothesis.settings.register_profile("repeatable", derandomize=True)
@@ -65,6 +67,16 @@ def pytest_configure(config: pytest.Config) -> None:
         config.add_cleanup(lambda: _leave(home))
     if hasattr(config, "workerinput"):
         gc.disable()  # until all tests are imported: to look through them again and again costs each process 2 s
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with what may take long: at the end one process would still be at it when the others have nothing left."""
+    items.sort(key=lambda each: _limit(each) < _LONG)  # all others stay in their order
+
+
+def _limit(item: pytest.Item) -> float:
+    own = item.get_closest_marker("timeout")
+    return float(own.args[0]) if own else 0.0
 
 
 def pytest_collection_finish() -> None:
