@@ -1468,6 +1468,13 @@ class TestCancel:
         assert sorted(db.ask(jobs.cancel(list(reversed(ids))))) == [(id, "cancelled") for id in ids]
 
 
+class TestHold:
+    def test_those_that_are_there_are_locked(self, db: Hand) -> None:
+        one, two = db.enqueue(2)
+
+        assert db.ask(jobs.hold([two, one, two + 1])) == [one, two]
+
+
 class TestRetry:
     @pytest.mark.parametrize("ending", ["failed", "cancelled", "review"])
     def test_what_ended_badly_gets_another_try_and_keeps_its_steps(self, db: Hand, ending: str) -> None:
