@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import NamedTuple
 
 import psycopg
+from psycopg.pq import ExecStatus
 
 from retoma.store.query import load, numbered
 
