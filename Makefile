@@ -33,14 +33,19 @@ help: ## Show this list
 demo: $(VENV)/.demo ## A batch, a worker killed half-way, resumed before your eyes
 	@$(BIN)/retoma demo $(args)
 
-ifeq ($(strip $(only)),)
-test: check-static ## All checks and all tests; make test only=tests/store to choose
-else
-test: $(VENV)/.test
-endif
+# All that comes before the tests at the same time: what one of them waits for leaves a processor to the others.
+test: $(VENV)/.test ## All checks and all tests; make test only=tests/store to choose
+	@$(MAKE) --no-print-directory --output-sync -j 3 test-packages $(if $(strip $(only)),,check-static test-bytecode)
+	@tools/test $(BIN)/python $(only) $(args)
+
+.PHONY: test-packages test-bytecode
+test-packages:
 	@tools/system-packages pgbouncer chromium prometheus redis-server tesseract-ocr tesseract-ocr-por
 	@tools/system-packages poppler-utils groff ghostscript pandoc
-	@tools/test $(BIN)/python $(only) $(args)
+
+# Each process that runs tests imports all of them. On a new machine each would compile them all, too.
+test-bytecode: $(VENV)/.test
+	@$(BIN)/python -m pytest -qq --collect-only >$(VENV)/collected || { cat $(VENV)/collected; exit 1; }
 
 test-hosts: $(VENV)-hosts/.hosts ## Worker loops on a real Ray, which has an environment of its own for its size
 	@$(VENV)-hosts/bin/python -m pytest tests/hosts/test_ray.py $(args)

@@ -7,6 +7,7 @@ import gc
 import os
 import shutil
 import signal
+import sys
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import asdict
@@ -26,9 +27,13 @@ from retoma.postgres.database import Database
 from retoma.postgres.embedded import server as embedded_server
 from retoma.postgres.roles import Roles
 
+sys.path.insert(0, str(Path(__file__).parent / "processes"))  # where every room finds how programs are run
+
 _HOME = "RETOMA_TEST_HOME"
 _numbers = count(1)
 _ROOM = 6_000_000_000
+_LONG = 900.0
+"""The limit of a test, in seconds, from which it counts as long."""
 
 # The same stories in each run, so that a change is what makes a test fail; `make explore` tells others.
 hypothesis.settings.register_profile("repeatable", derandomize=True)
@@ -62,6 +67,16 @@ def pytest_configure(config: pytest.Config) -> None:
         config.add_cleanup(lambda: _leave(home))
     if hasattr(config, "workerinput"):
         gc.disable()  # until all tests are imported: to look through them again and again costs each process 2 s
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with what may take long: at the end one process would still be at it when the others have nothing left."""
+    items.sort(key=lambda each: _limit(each) < _LONG)  # all others stay in their order
+
+
+def _limit(item: pytest.Item) -> float:
+    own = item.get_closest_marker("timeout")
+    return float(own.args[0]) if own else 0.0
 
 
 def pytest_collection_finish() -> None:
@@ -107,18 +122,18 @@ def server() -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def template(server: str) -> str:
-    """A migrated database to copy, which the first process of the run that needs it makes for all."""
-    name = "template_of_the_run"
+    """A database with all tables, of which those of the tests are copies; the first process that needs it makes it."""
+    name = "template_of_tests"
     with (
         (Path(os.environ[_HOME]) / "template.lock").open("w") as file,
-        psycopg.connect(server, autocommit=True) as connection,
+        psycopg.connect(server, autocommit=True) as psql,
     ):
         fcntl.flock(file, fcntl.LOCK_EX)
-        if connection.execute("select from pg_database where datname = %s", (name,)).fetchone() is None:
-            connection.execute("drop database if exists template_half_made")
-            connection.execute("create database template_half_made")
-            migrate.upgrade(database_at(server, "template_half_made"), Settings.load(), branches=branches_of(ALL))
-            connection.execute(f"alter database template_half_made rename to {name}".encode())
+        if not psql.execute("select 1 from pg_database where datname = %s and datistemplate", [name]).fetchone():
+            psql.execute(f"drop database if exists {name}")
+            psql.execute(f"create database {name}")
+            migrate.upgrade(database_at(server, name), Settings.load(), branches=branches_of(ALL))
+            psql.execute(f"alter database {name} is_template true")  # it is whole
     return name
 
 

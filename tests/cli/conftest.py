@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import programs
 import pytest
 from click.testing import CliRunner, Result
 
@@ -28,28 +29,13 @@ class Command:
     """The command as a process of its own, on one database."""
 
     environment: dict[str, str]
-    started: list[subprocess.Popen[str]] = field(default_factory=list)
+    started: list[programs.Started] = field(default_factory=list)
 
     def __call__(self, *args: str, **variables: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "retoma", *args],
-            env=self.environment | variables,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=180,
-            check=False,
-        )
+        return programs.run(["-m", "retoma", *args], environment=self.environment | variables)
 
-    def start(self, *args: str, **variables: str) -> subprocess.Popen[str]:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "retoma", *args],
-            env=self.environment | variables,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+    def start(self, *args: str, **variables: str) -> programs.Started:
+        process = programs.start(["-m", "retoma", *args], environment=self.environment | variables)
         self.started.append(process)
         return process
 

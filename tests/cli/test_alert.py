@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
+import programs
 import psycopg
 import pytest
 
@@ -19,8 +19,7 @@ ALERT = (
 
 def run(url: str, folder: Path, *words: str, lang: str = "C.UTF-8") -> subprocess.CompletedProcess[str]:
     env = {**os.environ, "DATABASE_URL": url, "RETOMA_HOME": str(folder), "LANG": lang, "COLUMNS": "200"}
-    command = [sys.executable, "-m", "retoma", "alert", *words]
-    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=120, check=False)
+    return programs.run(["-m", "retoma", "alert", *words], environment=env)
 
 
 @pytest.mark.timeout(600)

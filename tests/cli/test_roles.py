@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import httpx2
+import programs
 import psycopg
 import pytest
 
@@ -63,19 +64,16 @@ class Staff:
         assert ran.returncode == 0, f"{args}: {ran.stderr}"
         return ran.stdout
 
-    def start(self, part: str, *args: str) -> subprocess.Popen[str]:
+    def start(self, part: str, *args: str) -> programs.Started:
         """A process whose log is kept; where it writes cannot fill up."""
         with self.log.open("a") as log:
-            process = subprocess.Popen(
-                [*_PYTHON, *args],
-                env=self.command.environment
+            process = programs.start(
+                ["-m", "retoma", *args],
+                environment=self.command.environment
                 | QUICK
                 | PATIENT
                 | {"DATABASE_URL": self.parts[part], "RETOMA_APP": PROGRAM, "GO_ON": str(self.go_on)},
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                text=True,
+                log=log,
             )
         self.command.started.append(process)
         return process
@@ -102,9 +100,6 @@ class Staff:
 
     def complaints(self) -> list[str]:
         return [line for line in self.log.read_text().splitlines() if "permission denied" in line]
-
-
-_PYTHON = [sys.executable, "-m", "retoma"]
 
 
 @pytest.fixture

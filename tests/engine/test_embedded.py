@@ -29,7 +29,7 @@ from retoma.errors import Conflict, EmbeddedUnavailable
 from retoma.postgres import migrate
 from retoma.postgres.embedded import server as embedded_server
 from retoma.postgres.embedded.binaries import account_for
-from retoma.postgres.embedded.home import ALONE, Home, opened, read, take
+from retoma.postgres.embedded.home import ALONE, SHARED, Home, opened, read, take
 from retoma.postgres.embedded.server import Embedded, ensure, remove, status, stop
 from retoma.postgres.embedded.start import start
 from retoma.providers.folder import FolderBlobs
@@ -318,14 +318,18 @@ def made_the_old_way(house: House, home: Path) -> None:
 @pytest.mark.parametrize("runs", [False, True], ids=["stopped", "running"])
 def test_a_home_of_an_earlier_version_is_handed_over_and_nothing_is_lost(house: House, home: Path, runs: bool) -> None:
     made_the_old_way(house, home)
+    older = contextlib.ExitStack()
     if runs:  # an older program has started it and goes on
         there = Home.at(home)
         record = read(home)
         assert record
         opened(there.server_lock).let_go()
+        # It says that it is a user: else the watcher of the server before this one may still stop this one.
+        older.enter_context(take(there.users_lock, SHARED, time.monotonic() + 60))
         start(there, record, account_for(there.directory), time.monotonic() + 60)
 
-    server = house.join(home)
+    with older:
+        server = house.join(home)
     again = house.join(home)
 
     url = server.url

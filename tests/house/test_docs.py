@@ -9,13 +9,12 @@ import dataclasses
 import inspect
 import os
 import re
-import subprocess
-import sys
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import programs
 import psycopg
 import pytest
 
@@ -228,8 +227,6 @@ def test_the_programs_of_a_page_run(page: Path, tmp_path: Path, database_url: st
         named = re.match(r"# ([a-z_]+\.py)\s*$", text.partition("\n")[0])
         program = tmp_path / (named[1] if named else f"program_{number}.py")
         program.write_text(text, encoding="utf-8")
-        ran = subprocess.run(
-            [sys.executable, program], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=120, check=False
-        )
+        ran = programs.run([str(program)], folder=tmp_path, environment=env, timeout=120)
 
         assert ran.returncode == 0, f"{page.relative_to(ROOT)}\n{ran.stdout}{ran.stderr}"

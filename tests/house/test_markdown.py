@@ -9,8 +9,6 @@ stand at the top level. In README.md and docs/start every Python block must be o
 import ast
 import os
 import re
-import subprocess
-import sys
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,6 +16,7 @@ from functools import cache
 from pathlib import Path
 from urllib.parse import unquote
 
+import programs
 import pytest
 
 ROOT = Path(__file__).parents[2]
@@ -125,14 +124,6 @@ def test_the_blocks_of_a_page_run(page: Path, tmp_path: Path, database_url: str)
     for number, block in enumerate(TO_RUN[page]):
         program = tmp_path / (block.file or f"block_{number}.py")
         program.write_text(block.text, encoding="utf-8")
-        ran = subprocess.run(
-            [sys.executable, "-c", RUNNER, program],
-            cwd=tmp_path,
-            env=env,
-            capture_output=True,
-            text=True,
-            timeout=240,
-            check=False,
-        )
+        ran = programs.run(["-c", RUNNER, str(program)], folder=tmp_path, environment=env, timeout=240)
 
         assert ran.returncode == 0, f"{block}\n{ran.stdout}{ran.stderr}"

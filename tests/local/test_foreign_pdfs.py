@@ -78,14 +78,22 @@ def by_chromium(folder: Path, *, columns: int = 1) -> Path:
     return file
 
 
-def by_groff(folder: Path, *, begin: str) -> Path:
+def by_groff(folder: Path, *, begin: str, noted: bool = False) -> Path:
     groff, distil = program("groff"), program("ps2pdf", "gs")
     if subprocess.run([groff, "-ms", "-Tps"], stdin=subprocess.DEVNULL, capture_output=True, check=False).returncode:
         pytest.skip("a groff without its macros (make test installs them for root)")
-    said = f".nr PS 10\n.TL\nO diário das salinas\n{begin}\n" + "".join(f".PP\n{each}\n" for each in PARAGRAPHS)
+    said = f".nr PS 10\n.TL\nO diário das salinas\n{begin}\n" + "".join(
+        f".PP\n{_noted(each) if noted else each}\n" for each in PARAGRAPHS
+    )
     (folder / "groff.ps").write_bytes(run(groff, "-k", "-ms", "-Tps", given=said.encode()))
     run(distil, folder / "groff.ps", folder / "groff.pdf")
     return folder / "groff.pdf"
+
+
+def _noted(paragraph: str) -> str:
+    """*paragraph* with a footnote to its first sentence."""
+    first, end, rest = paragraph.partition(". ")
+    return f"{first}.\\**\n.FS\nVer a obra citada, que conta o mesmo.\n.FE\n{rest}" if end else paragraph
 
 
 def by_ghostscript(folder: Path) -> Path:
@@ -172,6 +180,7 @@ MAKERS: dict[str, Callable[[Path], Path]] = {
     "Chromium": by_chromium,
     "Chromium, two columns": lambda folder: by_chromium(folder, columns=2),
     "groff": lambda folder: by_groff(folder, begin=".AU\nRetoma"),
+    "groff, with footnotes": lambda folder: by_groff(folder, begin=".AU\nRetoma", noted=True),
     "groff, two columns": lambda folder: by_groff(folder, begin=".2C"),
     "Ghostscript": by_ghostscript,
     "cairo": by_cairo,
@@ -202,6 +211,16 @@ def test_the_columns_of_a_printed_page_come_one_after_the_other(tmp_path: Path) 
     starts = [flat.find(each[:40]) for each in PARAGRAPHS if len(each) > 200]  # titles may repeat
     assert starts == sorted(starts)
     assert -1 not in starts
+
+
+@pytest.mark.parametrize("begin", [".AU\nRetoma", ".2C"])
+def test_the_footnotes_of_a_printed_page_cut_no_sentence(begin: str, tmp_path: Path) -> None:
+    reading = pdf.read(by_groff(tmp_path, begin=begin, noted=True), Trail())
+
+    flat = re.sub(r"\[\d+ Ver a obra citada, que conta o mesmo\.\] |-\d- ", "", f"{' '.join(reading.text.split())} ")
+    parts = [_noted(each).split("\n")[-1] for each in PARAGRAPHS if ". " in each]
+    assert len(reading.pages) > 1
+    assert [part for part in parts if part not in flat] == []
 
 
 def test_what_a_signature_shows_is_read(tmp_path: Path) -> None:

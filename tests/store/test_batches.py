@@ -987,6 +987,18 @@ class TestResults:
         assert (two.state, rest[0].saved) == ("review", None)
 
 
+class TestHoldJobs:
+    def test_it_locks_a_piece_and_passes_over_what_another_holds(self, hand: Callable[..., BatchHand]) -> None:
+        one, two = hand(), hand()
+        id = one.batch(4)
+        first, second, third, _ = one.jobs_of(id)
+        one.begin()
+        one.ask(jobs.hold([second]))
+
+        assert two.ask(batches.hold_jobs(id, Piece(limit=3), ("queued",))) == [first, third]
+        assert two.ask(batches.hold_jobs(id, Piece(limit=3), ("failed",))) == []
+
+
 class TestRetryFailed:
     def failed(self, db: BatchHand, *errors: str, **options: Any) -> int:
         worker, id = db.hello(), db.batch(len(errors) + 1, **options)
@@ -1067,15 +1079,25 @@ class TestRetryFailed:
 
     def test_a_bounded_number_at_a_time(self, db: BatchHand) -> None:
         id = self.failed(db, *["a"] * 5)
-        ask = batches.retry_failed(id, Piece(limit=2), fingerprint=None, cancelled=False, attempts=None)
+        some, held = Piece(limit=2), db.jobs_of(id)
+        ask = batches.retry_failed(id, some, held=held, fingerprint=None, cancelled=False, attempts=None)
 
         assert [len(db.ask(ask)) for _ in range(4)] == [2, 2, 1, 0]
+
+    def test_a_job_that_is_not_held_is_left_to_a_later_piece(self, db: BatchHand) -> None:
+        id = self.failed(db, "a", "b")
+        seen = db.ask(batches.retry_failed(id, held=[], fingerprint=None, cancelled=False, attempts=None))
+
+        assert [(each.moved, each.settled) for each in seen] == [(False, False)] * 2
 
     def test_what_failed_after_it_was_asked_is_left_alone(self, db: BatchHand) -> None:
         id = self.failed(db, "a", "b")
         asked = db.value("select now()")
         db.sql("update retoma.jobs set finished_at = now() + interval '1 s' where id = %(id)s", id=db.jobs_of(id)[0])
-        seen = db.ask(batches.retry_failed(id, fingerprint=None, cancelled=False, attempts=None, until=asked))
+        held = db.jobs_of(id)
+        seen = db.ask(
+            batches.retry_failed(id, held=held, fingerprint=None, cancelled=False, attempts=None, until=asked)
+        )
 
         assert [(each.moved, each.settled) for each in seen] == [(False, True), (True, True)]
 

@@ -281,7 +281,10 @@ def test_a_piece_of_a_command_reads_its_own_jobs_and_not_the_rest_of_the_batch(
     grown: psycopg.Connection, after: int
 ) -> None:
     for query in (
-        batches.retry_failed(2, Piece(after=after, limit=100), fingerprint=None, cancelled=True, attempts=None),
+        batches.retry_failed(
+            2, Piece(after=after, limit=100), held=[after + 1], fingerprint=None, cancelled=True, attempts=None
+        ),
+        batches.hold_jobs(2, Piece(after=after, limit=100), ("failed",)),
         batches.cancel_jobs(2, Piece(after=after, limit=100)),
         operations.open(),
     ):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import combinations, permutations
 from typing import Any
@@ -16,6 +17,7 @@ from uuid import uuid4
 import psycopg
 import pytest
 from psycopg import errors as pg
+from store_batch import BatchHand, ending, hands
 from store_hand import (
     PIPELINE,
     QUEUE,
@@ -28,12 +30,19 @@ from store_hand import (
     released,
     waiting,
 )
-from store_twin import Twin, ending
+from store_twin import Twin
+from store_twin import ending as twin_ending
 
-from retoma.model.job import Claim
-from retoma.store import checkpoints, jobs, queues, schedules, workers
+from retoma.commands import discards
+from retoma.commands import jobs as job_commands
+from retoma.commands import operations as operation_commands
+from retoma.errors import Conflict
+from retoma.model.job import Claim, Ended
+from retoma.postgres.connections import run_on_sync
+from retoma.store import batches, checkpoints, jobs, queues, schedules, workers
+from retoma.store.batches import ALL
 from retoma.store.jobs import Blame
-from retoma.store.query import Query
+from retoma.store.query import Command, Query
 from retoma.store.turns import Turns
 
 Hands = Callable[..., Hand]
@@ -1152,6 +1161,182 @@ class TestPeopleAndPeople:
         assert (two.state(id), two.job(id).reason) == ("cancelled", "person")
 
 
+def again_by_retry(id: int) -> Command[Any]:
+    return job_commands.retry(id, attempts=None)
+
+
+def again_by_restart(id: int) -> Command[Any]:
+    return job_commands.restart(id, attempts=None)
+
+
+AGAIN = [again_by_retry, again_by_restart]
+
+
+class TestWhatIsDecidedOnAnOlderSight:
+    """A command that had to wait for a row decides by what is there then, and not by what it saw before it waited."""
+
+    def failed_job(self, one: Hand) -> int:
+        worker = one.hello()
+        claim = one.claimed(worker)
+        one.end(worker, failed(claim, again=False))
+        return claim.id
+
+    @pytest.mark.parametrize("again", AGAIN)
+    def test_a_job_that_is_discarded_meanwhile_is_not_tried_again(
+        self, hand: Hands, again: Callable[[int], Command[Any]]
+    ) -> None:
+        one, two = hand(), hand()
+        id = self.failed_job(one)
+        one.begin()
+        one.ask(jobs.discard([id], by="ana"))
+        asked = two.start(lambda: two.do(again(id)))
+        two.waits_for(one, asked)
+        one.commit()
+
+        with pytest.raises(Conflict, match="discarded by ana"):
+            answer(asked)
+        assert (one.state(id), one.job(id).discarded_by) == ("failed", "ana")
+
+    @pytest.mark.parametrize("again", AGAIN)
+    def test_a_discard_that_was_undone_meanwhile_does_not_count(
+        self, hand: Hands, again: Callable[[int], Command[Any]]
+    ) -> None:
+        one, two = hand(), hand()
+        id = self.failed_job(one)
+        one.begin()
+        one.ask(jobs.discard([id], by="ana"))
+        asked = two.start(lambda: two.do(again(id)))
+        two.waits_for(one, asked)
+        one.rollback()
+
+        assert answer(asked).state == "queued"
+
+    def test_of_all_failed_jobs_the_one_that_is_discarded_meanwhile_stays(self, hand: Hands) -> None:
+        one, two = hand(), hand()
+        kept, settled = self.failed_job(one), self.failed_job(one)
+        one.begin()
+        one.ask(jobs.discard([settled], by="ana"))
+        asked = two.start(lambda: two.do(job_commands.retry_some_failed(0, pipeline=None, attempts=None)))
+        two.waits_for(one, asked)
+        one.commit()
+
+        assert answer(asked).again == [kept]
+        assert (one.state(kept), one.state(settled)) == ("queued", "failed")
+
+    @pytest.mark.parametrize("again", AGAIN)
+    def test_a_discard_waits_for_the_retry_and_comes_too_late(
+        self, hand: Hands, again: Callable[[int], Command[Any]]
+    ) -> None:
+        one, two = hand(), hand()
+        id = self.failed_job(one)
+        one.begin()
+        run_on_sync(one.connection, again(id))
+        asked = two.start(lambda: two.do(discards.discard(id, by="ana", reason=None)))
+        two.waits_for(one, asked)
+        one.commit()
+
+        with pytest.raises(Conflict, match="only a failed job"):
+            answer(asked)
+        assert (one.state(id), one.sql("select * from retoma.discards")) == ("queued", [])
+
+    def test_a_job_that_is_reinstated_meanwhile_is_tried_again(self, hand: Hands) -> None:
+        one, two = hand(), hand()
+        id = self.failed_job(one)
+        one.ask(jobs.discard([id], by="ana"))
+        one.begin()
+        run_on_sync(one.connection, discards.reinstate(id))
+        asked = two.start(lambda: two.do(again_by_retry(id)))
+        two.waits_for(one, asked)
+        one.commit()
+
+        assert answer(asked).state == "queued"
+
+    def test_a_signal_to_a_job_that_ends_meanwhile_is_not_taken_for_heard(self, hand: Hands) -> None:
+        one, two = hand(), hand()
+        id = one.one_job()
+        one.begin()
+        one.ask(jobs.cancel([id]))
+        asked = two.start(lambda: two.do(job_commands.signal(id, "go", 1)))
+        two.waits_for(one, asked)
+        one.commit()
+
+        with pytest.raises(Conflict, match="hears no more signals"):
+            answer(asked)
+        assert one.sql("select * from retoma.signals") == []
+
+
+EVERY_FAILURE = {"fingerprint": None, "cancelled": False, "attempts": None}
+
+
+class TestPiecesThatAreDecidedOnAnOlderSight:
+    """The same of a batch in pieces, whose statements look at many jobs and pass over those that others hold."""
+
+    @pytest.fixture
+    def hand(self, room: str) -> Iterator[Callable[..., BatchHand]]:
+        yield from hands(room)
+
+    def failed_batch(self, one: BatchHand) -> tuple[int, int, int]:
+        worker, id = one.hello(), one.batch(2)
+        first, second = one.take(worker, id, 2)
+        one.end(worker, self.broken(first), self.broken(second))
+        return id, first.id, second.id
+
+    def broken(self, claim: Claim, error: str = "Broken") -> Ended:
+        return replace(ending(claim, "failed"), error=error)
+
+    def moved(self, asked: Future[Any]) -> list[int]:
+        return [each.id for each in answer(asked) if each.moved]
+
+    def test_a_job_that_is_discarded_after_a_look_is_not_tried_again(
+        self, hand: Callable[..., BatchHand], slowly: Slowly
+    ) -> None:
+        one, two = hand(), hand()
+        id, first, second = self.failed_batch(one)
+        retry = operation_commands.pieces(id, "retry", EVERY_FAILURE)(ALL, None)
+        asked = slowly.look(two, "jobs", lambda: two.do(retry))
+        one.ask(jobs.discard([first], by="ana"))
+
+        slowly.go_on()
+
+        assert self.moved(asked) == [second]
+        assert (one.state(first), one.state(second)) == ("failed", "queued")
+
+    def test_a_job_that_fails_otherwise_after_a_look_is_not_of_that_error_group(
+        self, hand: Callable[..., BatchHand], slowly: Slowly
+    ) -> None:
+        one, two = hand(), hand()
+        id, first, second = self.failed_batch(one)
+        (group,) = one.ask(batches.errors(id))
+        retry = operation_commands.pieces(id, "retry", EVERY_FAILURE | {"fingerprint": group.fingerprint})(ALL, None)
+        asked = slowly.look(two, "jobs", lambda: two.do(retry))
+        worker = one.hello()
+        one.ask(jobs.retry([first]))
+        one.end(worker, self.broken(one.take(worker, id)[0], "Empty"))
+
+        slowly.go_on()
+
+        assert self.moved(asked) == [second]
+        assert (one.state(first), one.state(second)) == ("failed", "queued")
+
+    def test_a_job_that_begins_after_a_look_keeps_its_configuration(
+        self, hand: Callable[..., BatchHand], slowly: Slowly
+    ) -> None:
+        one, two = hand(), hand()
+        id = one.batch(2)
+        first, second = one.jobs_of(id)
+        replan = operation_commands.pieces(id, "replan", {"cohort": 2})(ALL, None)
+        asked = slowly.look(two, "jobs", lambda: two.do(replan))
+        worker = one.hello()
+        (claim,) = one.take(worker, id)
+        one.save(worker, claim)
+        one.end(worker, ending(claim, "released"))
+
+        slowly.go_on()
+
+        assert self.moved(asked) == [second]
+        assert (one.state(first), one.job(first).cohort, one.job(second).cohort) == ("queued", 1, 2)
+
+
 # — every order of two short stories about one job —
 
 DEEDS = ("claim", "save", "end", "recover", "cancel")
@@ -1174,7 +1359,7 @@ class Actor:
             case "save":
                 self.twin.save(self.worker, checkpoint(self.last))
             case "end":
-                self.twin.end(self.worker, ending(self.last, word, again=True, delay=0.0))
+                self.twin.end(self.worker, twin_ending(self.last, word, again=True, delay=0.0))
             case "recover":
                 self.twin.recover()
             case "cancel":

@@ -865,6 +865,17 @@ class TestBury:
         assert crashes == [1, 1, 1, 2, 3]
         assert (after.state, after.reason) == ("failed", "quarantine")
 
+    def test_a_step_that_each_attempt_does_anew_is_no_progress(self, db: Hand) -> None:
+        id = db.one_job(max_attempts=10)
+        for crash in range(1, MOST_CRASHES + 1):
+            worker = db.hello()
+            [claim] = db.claim(worker, suspects=crash == MOST_CRASHES)
+            db.save(worker, claim, f"begin/{claim.fence}")
+            [after] = db.ask(jobs.bury(worker, [Blame(id, "crashed")], reason="signal 9", error="killed", signal=9))
+            assert after.crashes == crash
+
+        assert (after.state, after.reason) == ("failed", "quarantine")
+
     def test_a_job_that_was_seen_to_do_it_runs_alone_and_its_neighbour_pays_nothing(self, db: Hand) -> None:
         worker = db.hello()
         db.enqueue(2, max_attempts=1)
@@ -1455,6 +1466,13 @@ class TestCancel:
         ids = db.enqueue(3)
 
         assert sorted(db.ask(jobs.cancel(list(reversed(ids))))) == [(id, "cancelled") for id in ids]
+
+
+class TestHold:
+    def test_those_that_are_there_are_locked(self, db: Hand) -> None:
+        one, two = db.enqueue(2)
+
+        assert db.ask(jobs.hold([two, one, two + 1])) == [one, two]
 
 
 class TestRetry:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
-from retoma.bench import books, quote_pages
+from retoma.bench import books, quote_pages, telemetry
 from retoma.bench.book_program import Diary
+from retoma.bench.machine import exact_cpu
 from retoma.bench.plan import plan
 from retoma.bench.quote_figures import Told
 from retoma.bench.quote_market import POISON, Bill, Counter, Paid, price_of
@@ -86,6 +88,26 @@ async def test_a_request_is_in_the_file_before_it_is_answered_and_always_takes_t
     assert first == again
     assert (other.item, other.request) == ("cadeira", "search|cadeira")
     assert first.seconds != other.seconds or 0 <= first.seconds <= 0.001
+
+
+# — what it costs to be watched —
+
+
+def test_a_turn_is_compared_with_the_turns_around_it_and_one_bad_pair_decides_nothing() -> None:
+    bare = telemetry.between(telemetry.Turn(900, 0.05, 0.03), telemetry.Turn(1100, 0.03, 0.05))
+    usual = telemetry.Turn(950, 0.044, 0.044)
+
+    found = telemetry.compared([(usual, bare)] * 4 + [(telemetry.Turn(10, 4.0, 4.0), bare)])
+
+    assert (found["slower_percent"], found["more_cpu_percent"], found["more_worker_cpu_percent"]) == (5.0, 10.0, 10.0)
+    assert found["more_cpu_percent_quarters"] == [10.0, 10.0]
+
+
+def test_a_process_that_works_has_used_processor_time() -> None:
+    before = exact_cpu(os.getpid())
+    sum(range(100_000))
+
+    assert exact_cpu(os.getpid()) > before > 0
 
 
 # — pages and books —

@@ -5,15 +5,17 @@ from __future__ import annotations
 import dataclasses
 import io
 import json
+import os
 from collections.abc import Iterator
 from decimal import Decimal
+from pathlib import Path
 
 import pytest
 
 from retoma.model.job import AttemptEnding, Claim, Ended
 from retoma.telemetry import Event, emit, emit_all, heard, listen, redaction
 from retoma.telemetry.events import AttemptEnded, AttemptStarted, CallAnswered, JobRecovered, JobsExpired
-from retoma.telemetry.forms import in_pieces
+from retoma.telemetry.forms import in_pieces, piece_of
 from retoma.telemetry.logs import write_to
 from retoma.telemetry.redaction import hide
 
@@ -220,6 +222,16 @@ def test_lines_are_written_in_pieces_that_a_pipe_takes_as_a_whole() -> None:
     assert all(len(piece.encode()) <= 4096 for piece in pieces)
     assert list(in_pieces(["x" * 5000])) == ["x" * 5000 + "\n"]
     assert list(in_pieces([])) == []
+
+
+def test_a_file_gets_the_lines_of_a_group_at_once_and_a_pipe_in_pieces(tmp_path: Path) -> None:
+    read, write = os.pipe()
+    with (tmp_path / "log").open("w") as file, os.fdopen(read), os.fdopen(write, "w") as pipe:
+        lines = ["x" * 80] * 400
+
+        assert len(list(in_pieces(lines, piece_of(file)))) == 1
+        assert len(list(in_pieces(lines, piece_of(pipe)))) > 1
+        assert len(list(in_pieces(lines, piece_of(io.StringIO())))) > 1
 
 
 def test_a_listener_that_reads_no_facts_hears_every_event_of_them() -> None:

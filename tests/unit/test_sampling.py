@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 from opentelemetry import trace
 from opentelemetry.context import Context
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON, ParentBased, Sampler, TraceIdRatioBased
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags
 
 from retoma.telemetry import sampling
 from retoma.telemetry.sampling import Pace, Paced
-from retoma.telemetry.tracing import NOBODY, traceparent_of
+from retoma.telemetry.tracing import NOBODY, Spans, attempt_context, traceparent_of
 
 
 class Clock:
@@ -75,3 +77,27 @@ def test_what_has_a_parent_is_recorded_as_its_parent(clock: Clock) -> None:
 
 def test_what_is_not_sampled_is_never_linked_to() -> None:
     assert traceparent_of(NOBODY) is None
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_a_share_of_the_attempts_is_the_share_that_the_sampler_would_take(wrapped: bool) -> None:
+    ratio: Sampler = TraceIdRatioBased(0.3)
+    sampler = ParentBased(ratio) if wrapped else ratio
+    spans = _spans(sampler)
+
+    found = [spans.samples(job, 1, None, "home") for job in range(300)]
+
+    ids = [attempt_context(job, 1, None, "home").trace_id for job in range(300)]
+    assert found == [sampler.should_sample(Context(), id, "process").decision.is_sampled() for id in ids]
+    assert 50 < sum(found) < 130
+
+
+@pytest.mark.parametrize(("sampler", "taken"), [(ALWAYS_ON, 5), (ALWAYS_OFF, 0), (ParentBased(ALWAYS_ON), 5)])
+def test_samplers_without_a_share_decide_themselves(sampler: Sampler, taken: int) -> None:
+    spans = _spans(sampler)
+
+    assert sum(spans.samples(job, 1, None, "home") for job in range(5)) == taken
+
+
+def _spans(sampler: Sampler) -> Spans:
+    return Spans(TracerProvider(sampler=sampler, shutdown_on_exit=False))

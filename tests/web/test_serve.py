@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx2
+import programs
 import psutil
 import psycopg
 import pytest
@@ -42,33 +43,20 @@ class Shell:
 
     folder: Path
     environment: dict[str, str]
-    started: list[subprocess.Popen[str]] = field(default_factory=list)
+    started: list[programs.Started] = field(default_factory=list)
 
     def __call__(self, *args: str, **variables: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "retoma", *args],
-            cwd=self.folder,
-            env=self.environment | variables,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        return programs.run(["-m", "retoma", *args], folder=self.folder, environment=self.environment | variables)
 
-    def start(self, *args: str, **variables: str) -> tuple[subprocess.Popen[str], str, str]:
+    def start(self, *args: str, **variables: str) -> tuple[programs.Started, str, str]:
         """A server, its address, and the lines in which it said so and who may come in."""
-        process = subprocess.Popen(
-            [sys.executable, "-m", "retoma", *args],
-            cwd=self.folder,
-            env=self.environment | variables,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
+        process = programs.start(
+            ["-m", "retoma", *args],
+            folder=self.folder,
+            environment=self.environment | variables,
+            quiet=True,
         )
         self.started.append(process)
-        assert process.stderr
         for line in process.stderr:
             if found := re.search(r"The API is at (http://\S+)/api/v1\.", line):
                 return process, found[1], line + process.stderr.readline()
@@ -152,13 +140,12 @@ def test_streams_say_goodbye_when_the_server_is_told_to_stop_and_nothing_waits_f
 
     assert all("closing" in each for each in said)
     assert all("retry: " in each for each in said[::2])
-    assert process.stderr is not None
     log = process.stderr.read()
     assert process.wait(timeout=240) == 0
     assert ("Traceback" in log, "exceeded" in log) == (False, False), log
 
 
-def servers_of(parent: subprocess.Popen[str]) -> list[psutil.Process]:
+def servers_of(parent: programs.Started) -> list[psutil.Process]:
     """Both of them, as soon as they are there."""
     while len(found := psutil.Process(parent.pid).children()) < 2:
         time.sleep(0.02)

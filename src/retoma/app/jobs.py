@@ -79,7 +79,7 @@ class Jobs:
 
     async def retry(self, id: JobId, *, attempts: int | None = None, conn: object = None) -> Job:
         """Try a failed, cancelled or reviewed job again; finished steps are not done again."""
-        return await self._run.ask(job_commands.retry(id, attempts=attempts), conn)
+        return await self._run.transact(job_commands.retry(id, attempts=attempts), conn)
 
     async def discard(self, id: JobId, *, by: str = "person", reason: str | None = None, conn: object = None) -> Job:
         """Settle a failed job as not to be retried: it leaves the dead letters and keeps its history. ``reinstate``
@@ -95,7 +95,12 @@ class Jobs:
         """Retry every failed job, of any batch or none, or those of one *pipeline*; returns the
         ids of those it found.
         """
-        return await self._run.ask(job_commands.retry_all_failed(pipeline=pipeline, attempts=attempts))
+        again: list[JobId] = []
+        after: int | None = 0
+        while after is not None:
+            some = await self._run.transact(job_commands.retry_some_failed(after, pipeline=pipeline, attempts=attempts))
+            again, after = again + some.again, some.after
+        return again
 
     async def restart(
         self, id: JobId, *, attempts: int | None = None, step: str | None = None, conn: object = None
@@ -103,7 +108,7 @@ class Jobs:
         """Run an ended job again from its first step, or from *step* on; the checkpoints from there on are set aside,
         and what they cost is paid again.
         """
-        return await self._run.ask(job_commands.restart(id, attempts=attempts, step=step), conn)
+        return await self._run.transact(job_commands.restart(id, attempts=attempts, step=step), conn)
 
     async def restart_plan(self, id: JobId, *, step: str | None = None) -> RestartPlan:
         """What a restart would do again, and what that has cost."""

@@ -60,8 +60,28 @@ def _row(*columns: object) -> tuple[object, ...]:
     return columns
 
 
-def preload(jobs: int) -> Query[tuple[object, ...]]:
-    return Query(SQL["preload"], _row, {"jobs": jobs})
+def preload(jobs: int, *, queue: str = "bench-noop") -> Query[tuple[object, ...]]:
+    return Query(SQL["preload"], _row, {"jobs": jobs, "queue": queue})
+
+
+def emptied() -> Query[tuple[object, ...]]:
+    return Query(SQL["emptied"], _row)
+
+
+def settled() -> Query[tuple[object, ...]]:
+    return Query(SQL["settled"], _row)
+
+
+def newest() -> Query[int]:
+    return Query(SQL["newest"], int)
+
+
+def over(id: int) -> Query[bool]:
+    return Query(SQL["over"], bool, {"id": id})
+
+
+def left() -> Query[int]:
+    return Query(SQL["left"], int)
 
 
 def paused_batches(number: int) -> Query[tuple[object, ...]]:

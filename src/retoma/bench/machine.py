@@ -19,10 +19,18 @@ class WorkerProcess:
     """A ``retoma worker`` for the measured jobs, and what it used."""
 
     def __init__(
-        self, environment: dict[str, str], program: str, *, processes: int, at_once: int, log: IO[bytes] | None = None
+        self,
+        environment: dict[str, str],
+        program: str,
+        *,
+        processes: int,
+        at_once: int,
+        queue: str | None = None,
+        log: IO[bytes] | None = None,
     ) -> None:
         command = [sys.executable, "-m", "retoma", "worker", "--app", program]
         command += ["--processes", str(processes), "--at-once", str(at_once)]
+        command += ["--queues", queue] if queue else []
         self._popen = subprocess.Popen(command, env={**os.environ, **environment}, stdin=subprocess.DEVNULL, stderr=log)
         self.cpu_seconds = 0.0
         self.peak_megabytes = 0.0
@@ -57,13 +65,14 @@ def worker(
     processes: int = 1,
     at_once: int = 100,
     program: str = "retoma.bench.program:app",
+    queue: str | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> Iterator[WorkerProcess]:
     """A worker of *program* for as long as the block lasts."""
     told = {"RETOMA_LOG_LEVEL": "error", **(environment or {}), "DATABASE_URL": url}
     # Lines of every job would fill the terminal; a file takes as long as where logs usually go.
     with tempfile.TemporaryFile() if told["RETOMA_LOG_LEVEL"] != "error" else nullcontext() as log:
-        running = WorkerProcess(told, program, processes=processes, at_once=at_once, log=log)
+        running = WorkerProcess(told, program, processes=processes, at_once=at_once, queue=queue, log=log)
         try:
             yield running
         finally:
@@ -110,6 +119,27 @@ def server_cpu(backend: int) -> float | None:
         return _cpu_of(int(_stat(backend)[1]))
     except (OSError, ValueError, IndexError):
         return None
+
+
+def server_of(backend: int) -> int | None:
+    """The process id of the server that *backend* belongs to; None when it is not on this machine."""
+    try:
+        return int(_stat(backend)[1])
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def exact_cpu(parent: int) -> float:
+    """Processor seconds so far of a process and all that it started, to the nanosecond for those that live."""
+    whole = 0.0
+    for pid in family(parent):
+        try:
+            whole += sum(float(part) for part in _stat(pid)[13:15]) / _TICK  # what had ended children
+            for each in Path(f"/proc/{pid}/task").iterdir():
+                whole += int((each / "schedstat").read_text().split()[0]) / 1e9
+        except (OSError, ValueError, IndexError):
+            continue
+    return whole
 
 
 def _cpu_of(parent: int) -> float | None:

@@ -251,11 +251,7 @@ def _of_the_engine(part: int, *, quick: bool, waiting: int | None) -> Plan:
         "single_enqueue": lambda: single_enqueue(2_000 // part),
         "noop_jobs": lambda: noop_jobs(20_000 // part),
         "noop_jobs_two_executors": lambda: noop_jobs(20_000 // part, processes=2),
-        "telemetry_overhead": lambda: telemetry.overhead(
-            3 if quick else 12,
-            lambda environment: noop_jobs(40_000 // part, environment=environment),
-            lambda: asyncio.to_thread(_clear),
-        ),
+        "telemetry_overhead": lambda: telemetry.overhead(3 if quick else 8, jobs=4_000 if quick else 20_000, act=_act),
         "pickup": lambda: pickup(200 // part),
         "durable_steps": lambda: durable_steps(1_000 // part),
         "recovery": lambda: recovery(10),

@@ -67,8 +67,8 @@ def resume(id: int, *, epoch: int | None, max_resumes: int | None, by: str) -> C
 
 def _finish_again(id: int, job_id: int, *, by: str) -> Command[Resumed]:
     """Only its last step failed: it gets new attempts and continues from its checkpoints, and no resume is used up."""
-    piece = batches.Piece(ids=[job_id])
-    seen = yield batches.retry_failed(id, piece, fingerprint=None, cancelled=False, attempts=None, by=by)
+    asked = {"fingerprint": None, "cancelled": False, "attempts": None}
+    seen = yield from operation_commands.pieces(id, "retry", asked, by=by)(batches.Piece(ids=[job_id]), None)
     moved = [each.id for each in seen if each.moved]
     now = yield from one(id)
     return Resumed(now, changed=bool(moved), word="resumed" if moved else "already_finished", jobs=len(moved))

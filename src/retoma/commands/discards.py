@@ -26,6 +26,7 @@ def discard(id: int, *, by: str, reason: str | None) -> Command[Job]:
 def reinstate(id: int) -> Command[Job]:
     """Undo a discard: the job is a dead letter again. Idempotent."""
     yield from job(id)
+    yield jobs.hold([id])
     yield jobs.reinstate([id])
     now = yield from job(id)
     if now.state is not JobState.FAILED:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from retoma.commands import last_steps
 from retoma.commands.options import Enqueueing, refuse_unknown
@@ -30,6 +30,13 @@ O = TypeVar("O")
 
 _AT_A_TIME = 2000
 _LOOKS = 3
+
+
+class SomeAgain(NamedTuple):
+    """The jobs of a piece that are tried again, and after which one the next piece begins, if there is one."""
+
+    again: list[JobId]
+    after: int | None
 
 
 def enqueue_one(
@@ -339,6 +346,7 @@ def cancel(id: int, *, reason: str) -> Command[Job]:
 def retry(id: int, *, attempts: int | None) -> Command[Job]:
     _check_id(id)
     validation.whole("attempts", attempts, 1, validation.MOST_ATTEMPTS)
+    yield jobs.hold([id])
     rows = yield jobs.retry([id], attempts=attempts)
     now = yield from job(id)
     if now.batch_id is not None:
@@ -360,22 +368,22 @@ def _settled(job: Job) -> Conflict:
     )
 
 
-def retry_all_failed(*, pipeline: str | None, attempts: int | None) -> Command[list[JobId]]:
-    """New attempts for every failed job, a bounded number per statement. A job that fails
-    again is not retried twice.
-    """
+def retry_some_failed(after: int, *, pipeline: str | None, attempts: int | None) -> Command[SomeAgain]:
+    """New attempts for a bounded number of the failed jobs, in a transaction of its own; those *after* a cursor."""
     validation.whole("attempts", attempts, 1, validation.MOST_ATTEMPTS)
-    again: list[JobId] = []
-    after = 0
-    while some := (yield jobs.failed(pipeline=pipeline, after=after)):
-        again += [id for id, _state in (yield jobs.retry(some, attempts=attempts))]
-        after = some[-1]
-    return again
+    some: list[JobId] = yield jobs.failed(pipeline=pipeline, after=after)
+    if not some:
+        return SomeAgain([], None)
+    yield jobs.hold(some)
+    moved = yield jobs.retry(some, attempts=attempts)
+    return SomeAgain([id for id, _state in moved], some[-1])
 
 
 def restart(id: int, *, attempts: int | None, step: str | None = None) -> Command[Job]:
     """Set the checkpoints aside (they are not deleted) and start from the first step, or from *step*."""
     validation.whole("attempts", attempts, 1, validation.MOST_ATTEMPTS)
+    _check_id(id)
+    yield jobs.hold([id])
     before = yield from restart_plan(id, step=step)
     if before.job.discarded_at is not None:
         raise _settled(before.job)

@@ -7,19 +7,20 @@ transaction has locked is visited again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
 import orjson
 
 from retoma.commands import bulk, last_steps
+from retoma.commands.jobs import only
 from retoma.errors import BatchConflict, NotFound
 from retoma.model import validation
 from retoma.model.batch import Operation
 from retoma.store import batches, operations
 from retoma.store.batches import Piece, Seen
-from retoma.store.query import Command, Query
+from retoma.store.query import Command
 
 SMALL = 2000
 """The largest batch, in jobs, whose commands are carried out in the transaction that decides them."""
@@ -29,19 +30,31 @@ _SWEPT = validation.LARGEST_ID
 _STOPPED = {"cancelled", "failed"}
 _REVIVE = {"retry", "restart"}
 
-Pieces = Callable[[Piece, datetime | None], Query[Seen]]
+Pieces = Callable[[Piece, datetime | None], Command[list[Seen]]]
 
 
-def _pieces(batch_id: int, kind: str, asked: Mapping[str, Any], *, by: str | None = None) -> Pieces:
+def pieces(batch_id: int, kind: str, asked: Mapping[str, Any], *, by: str | None = None) -> Pieces:
+    """How a piece of the jobs is carried out. What a retry and a re-plan decide by is not all in the rows of the jobs,
+    so they lock first, and then look.
+    """
+
+    def replan(piece: Piece, _until: datetime | None) -> Command[list[Seen]]:
+        held = yield batches.hold_jobs(batch_id, piece, ("queued",))
+        return (yield batches.replan(batch_id, piece, held=held, **asked))
+
+    def retry(piece: Piece, until: datetime | None) -> Command[list[Seen]]:
+        held = yield batches.hold_jobs(batch_id, piece, batches.retried(cancelled=asked["cancelled"]))
+        return (yield batches.retry_failed(batch_id, piece, held=held, until=until, by=by, **asked))
+
     match kind:
         case "cancel":
-            return lambda piece, _until: batches.cancel_jobs(batch_id, piece)
+            return lambda piece, _until: only(batches.cancel_jobs(batch_id, piece))
         case "replan":
-            return lambda piece, _until: batches.replan(batch_id, piece, **asked)
+            return replan
         case "retry":
-            return lambda piece, until: batches.retry_failed(batch_id, piece, until=until, by=by, **asked)
+            return retry
         case _:
-            return lambda piece, _until: batches.restart(batch_id, piece)
+            return lambda piece, _until: only(batches.restart(batch_id, piece))
 
 
 def begin(
@@ -52,8 +65,8 @@ def begin(
     """
     done, after, left = 0, 0, list[int]()
     if total is None or total <= SMALL:
-        pieces = _pieces(id, kind, asked, by=by)
-        while seen := (yield pieces(Piece(after=after), None)):
+        carry_out = pieces(id, kind, asked, by=by)
+        while seen := (yield from carry_out(Piece(after=after), None)):
             done, after = done + sum(each.moved for each in seen), seen[-1].id
             left += [each.id for each in seen if not each.settled]
         if kind in _REVIVE:
@@ -111,10 +124,10 @@ def piece(id: int) -> Command[bool]:
     if now.kind != "cancel" and now.state in _STOPPED:
         yield from _finish(now, error=now.state)
         return True
-    pieces = _pieces(now.batch_id, now.kind, orjson.loads(now.asked))
+    carry_out = pieces(now.batch_id, now.kind, orjson.loads(now.asked))
     sweeping = now.after < _SWEPT
     which = Piece(after=now.after, limit=_AT_A_TIME) if sweeping else Piece(ids=now.left_over, limit=_AT_A_TIME)
-    seen: Sequence[Seen] = yield pieces(which, now.started_at)
+    seen = yield from carry_out(which, now.started_at)
     held = [each.id for each in seen if not each.settled]
     moved = sum(each.moved for each in seen)
     if now.kind in _REVIVE and moved:

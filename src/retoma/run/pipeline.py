@@ -113,7 +113,6 @@ def pipeline(
     the program itself enqueues jobs of an *internal* pipeline, because it vouches for their inputs: over HTTP they are
     refused.
     """
-    _check_named(name)
     times = {"timeout": timeout, "step_timeout": step_timeout, "expires": expires, "stall_seconds": stall_seconds}
     _check(name, queue or name, times, lane=lane, lane_at_once=lane_at_once)
     validation.whole("priority", priority, -1000, 1000)
@@ -166,6 +165,7 @@ def _check(
     lane: Callable[[Any], str] | None,
     lane_at_once: int | None,
 ) -> None:
+    _check_named(name)
     validation.name("pipeline", name)
     validation.name("queue", queue)
     for what, number in times.items():

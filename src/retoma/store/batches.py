@@ -198,19 +198,28 @@ def cancel_rest(*, limit: int = 2000) -> Query[int]:
     return Query(SQL["cancel_rest"], _id, {"limit": limit})
 
 
+def hold_jobs(id: int, piece: Piece, states: Sequence[str]) -> Query[int]:
+    return Query(SQL["hold_jobs"], _id, piece.params(id, states))
+
+
 def retry_failed(
     id: int,
     piece: Piece = ALL,
     *,
+    held: Sequence[int],
     fingerprint: str | None,
     cancelled: bool,
     attempts: int | None,
     until: datetime | None = None,
     by: str | None = None,
 ) -> Query[Seen]:
-    states = ("failed", "cancelled") if cancelled else ("failed",)
-    more = {"fingerprint": fingerprint, "attempts": attempts, "until": until, "by": by}
-    return Query(SQL["retry_failed"], _seen, piece.params(id, states) | more)
+    more = {"held": list(held), "fingerprint": fingerprint, "attempts": attempts, "until": until, "by": by}
+    return Query(SQL["retry_failed"], _seen, piece.params(id, retried(cancelled=cancelled)) | more)
+
+
+def retried(*, cancelled: bool) -> tuple[str, ...]:
+    """The states of the jobs that a retry of a batch visits."""
+    return ("failed", "cancelled") if cancelled else ("failed",)
 
 
 def restart(id: int, piece: Piece = ALL) -> Query[Seen]:
@@ -374,8 +383,8 @@ def replanned(id: int, *, configuration: str, by: str | None, note: str | None) 
     return Query(SQL["replanned"], int, {"id": id, "configuration": configuration, "by": by, "note": note})
 
 
-def replan(id: int, piece: Piece, *, cohort: int) -> Query[Seen]:
-    return Query(SQL["replan"], _seen, piece.params(id, ("queued",)) | {"cohort": cohort})
+def replan(id: int, piece: Piece, *, held: Sequence[int], cohort: int) -> Query[Seen]:
+    return Query(SQL["replan"], _seen, piece.params(id, ("queued",)) | {"held": list(held), "cohort": cohort})
 
 
 def cohorts(id: int) -> Query[Cohort]:

@@ -258,6 +258,10 @@ def cancel(ids: Sequence[int], *, reason: str = "person") -> Query[tuple[int, st
     return Query(SQL["cancel"], _id_and_state, {"ids": sorted(ids), "reason": reason})
 
 
+def hold(ids: Sequence[int]) -> Query[int]:
+    return Query(SQL["hold"], _id, {"ids": sorted(ids)})
+
+
 def retry(ids: Sequence[int], *, attempts: int | None = None) -> Query[tuple[int, str]]:
     return Query(SQL["retry"], _id_and_state, {"ids": sorted(ids), "attempts": attempts})
 

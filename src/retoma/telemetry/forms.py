@@ -6,9 +6,12 @@ kept as a form, and the numbers are filled in: what a line looks like is decided
 
 from __future__ import annotations
 
+import os
+import stat
 import time
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
+from typing import TextIO
 
 from retoma.model.job import AttemptEnding, Ended
 from retoma.telemetry.event import Event
@@ -19,6 +22,7 @@ from retoma.telemetry.spans import trace_of, tracing_anything
 _COMPLETED = AttemptEnding.COMPLETED
 _MOST = 1000  # forms that are kept; each pipeline of each queue needs up to four
 _ATOMIC = 4096  # bytes that a pipe takes as a whole, so that the lines of two executors never mix
+_FILE = 1 << 20  # a file takes as much as it is given, and each write less is a system call less
 
 # What no real attempt says, each a text that is found in the line of the made-up one.
 _JOB, _ATTEMPT, _FENCE, _BATCH = 910000000000000001, 910000000000000002, 910000000000000003, 910000000000000004
@@ -112,10 +116,18 @@ class Forms:
         return found
 
 
-def in_pieces(lines: Sequence[str]) -> Iterator[str]:
-    """The lines, as many in a piece as a pipe takes as a whole."""
+def piece_of(stream: TextIO) -> int:
+    """How many bytes *stream* takes as a whole."""
+    try:
+        return _FILE if stat.S_ISREG(os.fstat(stream.fileno()).st_mode) else _ATOMIC
+    except (OSError, ValueError):  # it is no file of the system's
+        return _ATOMIC
+
+
+def in_pieces(lines: Sequence[str], most: int = _ATOMIC) -> Iterator[str]:
+    """The lines, as many in a piece as fit into *most* bytes."""
     widest = 1 if all(map(str.isascii, lines)) else 4  # bytes of a character
     longest = max(map(len, lines), default=0) * widest + 1
-    number = max(1, _ATOMIC // longest)
+    number = max(1, most // longest)
     for first in range(0, len(lines), number):
         yield "\n".join(lines[first : first + number]) + "\n"

@@ -19,7 +19,7 @@ from retoma.model.job import Ended
 from retoma.telemetry import Event, Readers, listen
 from retoma.telemetry.context import JOB, who
 from retoma.telemetry.events import AttemptEnded
-from retoma.telemetry.forms import Clock, Forms, in_pieces
+from retoma.telemetry.forms import Clock, Forms, in_pieces, piece_of
 from retoma.telemetry.redaction import hide_environment, redacted_fields, suspicious
 from retoma.telemetry.spans import trace_of, tracing_anything
 from retoma.values.escaping import visible, visible_json
@@ -108,9 +108,9 @@ def write_to(stream: TextIO, *, level: str, format: str, label: str | None = Non
         stream.write(told(event) + "\n")
 
     def lines(facts: Sequence[tuple[int, Ended, str]]) -> None:
-        stream.writelines(in_pieces(forms.lines(facts)))
+        stream.writelines(in_pieces(forms.lines(facts), most))
 
-    forms = Forms(told, _now)
+    forms, most = Forms(told, _now), piece_of(stream)
     readers: Readers = {AttemptEnded: lines} if isinstance(render, _AsJson) else {}
     return listen(line, wants=lambda kind: _WEIGHTS[kind.weight] >= least, readers=readers)
 

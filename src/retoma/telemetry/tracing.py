@@ -166,14 +166,15 @@ def _digest(job: int, fence: int, traceparent: str | None, home: str) -> bytes:
 class Spans:
     """Starts spans of which the ids are given."""
 
-    def __init__(self) -> None:
-        self.tracer = trace.get_tracer("retoma", version("retoma"))
+    def __init__(self, provider: trace.TracerProvider | None = None) -> None:
+        self.tracer = trace.get_tracer("retoma", version("retoma"), provider)
         usual = getattr(self.tracer, "id_generator", None)
         self._ids = None if usual is None else _Ids(usual)
         if self._ids is not None:
             self.tracer.id_generator = self._ids  # type: ignore[attr-defined]
         self._sampler = getattr(self.tracer, "sampler", None)
         self._pace: Pace | None = getattr(self._sampler, "pace", None)
+        self._share = _share_of(self._sampler)
 
     def samples(self, job: int, fence: int, traceparent: str | None, home: str) -> bool:
         """Whether an attempt is recorded: asked first, because most attempts of a busy queue are not, and should cost
@@ -183,7 +184,10 @@ class Spans:
             return self._pace.takes()
         if self._sampler is None:
             return True
-        trace_id = int.from_bytes(_digest(job, fence, traceparent, home)[:16])
+        digest = _digest(job, fence, traceparent, home)
+        if self._share is not None:
+            return int.from_bytes(digest[8:16]) < self._share
+        trace_id = int.from_bytes(digest[:16])
         found = self._sampler.should_sample(_ROOT, trace_id, "process", SpanKind.CONSUMER)
         return bool(found.decision.is_sampled())
 
@@ -200,6 +204,14 @@ class Spans:
             return self.tracer.start_span(name, context=Context(), **options)
         finally:
             self._ids.told.ids = None
+
+
+def _share_of(sampler: Any) -> int | None:
+    """Below which value of its last 64 bits a trace id is sampled, when nothing else decides it; None otherwise. To ask
+    the sampler takes longer than all else about an attempt that is not sampled.
+    """
+    root = getattr(sampler, "_root", sampler)  # an attempt has no parent, so that of ParentBased decides
+    return root.bound if type(root).__name__ == "TraceIdRatioBased" else None
 
 
 # — setting up —

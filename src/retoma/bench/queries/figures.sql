@@ -3,8 +3,27 @@
 -- name: preload
 -- Many waiting jobs, without the cost of queueing them one by one.
 insert into retoma.jobs (queue, pipeline, max_attempts, timeout_seconds, input)
-select 'bench-noop', 'bench-noop', 3, 120, number::text::json
+select %(queue)s::text, 'bench-noop', 3, 120, number::text::json
   from generate_series(1, %(jobs)s::integer) as number;
+
+-- name: emptied
+-- No jobs at all, and no dead rows: what is measured next finds what was there the last time.
+truncate retoma.jobs cascade;
+
+-- name: settled
+analyze retoma.jobs;
+
+-- name: newest
+-- The job that is claimed last.
+select max(job.id) as id from retoma.jobs as job;
+
+-- name: over
+-- Whether a job has ended.
+select job.finished_at is not null as over from retoma.jobs as job where job.id = %(id)s::bigint;
+
+-- name: left
+-- Jobs that have not ended.
+select count(*) as jobs from retoma.jobs as job where job.finished_at is null;
 
 -- name: paused_batches
 -- Batches of two jobs each that rest: their lanes are closed.

@@ -9,9 +9,9 @@ document goes to the nearest centre. Three things keep this from going astray:
   many documents each label has. A plain mean would take the only class of a batch for what all documents share.
 * A label with many documents is more likely than one with few, so that one class is not split between labels.
 * The first result of each document, which knows its letters and its cues, has a say to the end. A batch that would
-  change many results that are likely right is not believed, nor one that cannot foresee the surest of them from
-  documents that are unlike them (:mod:`~retoma.pipelines.classification.foreseeing`): it groups by something else than
-  the labels.
+  change many results that are likely right groups by something else than the labels, and is not believed. One that
+  cannot foresee the surest of them from documents that are unlike them
+  (:mod:`~retoma.pipelines.classification.foreseeing`) is doubted: it decides only where a first result is all but open.
 
 Nothing here does I/O or draws a random number: the same documents in the same order give the same result. Vectors are
 read in pieces and never copied as a whole; time grows with documents times labels.
@@ -213,10 +213,11 @@ class _Batch:
         rounds = self._settle()
         if self._contradicted():
             return _as_first(self.first, self.fixed, Outcome.CONTRADICTED)
-        voice = self.settings.voice[self.space.described]
+        foretold = foreseen(self.space, self.first, self.labels, self.fixed, self.settings) >= self.settings.foreseen
+        voice = self.settings.voice[self.space.described] if foretold else self.settings.doubted
         first = np.log(np.maximum(np.asarray(self.first.shares, dtype=np.float64), TINY))
         self._judge(voice * np.log(np.maximum(self.shares, TINY)) + (1 - voice) * first, temperature=1.0)
-        groups = Strangers(self.space, self.first, self.labels, self.fixed, self.settings).found()
+        groups = Strangers(self.space, self.first, self.labels, self.fixed, self.settings).found() if foretold else ()
         for group in groups:
             self.labels[group.members] = OTHER
         for document, label in self.fixed.items():
@@ -237,13 +238,11 @@ class _Batch:
         )
 
     def _contradicted(self) -> bool:
-        """Whether the batch changes too many of the results that are likely right, or does not foresee the surest."""
+        """Whether the batch changes too many of the results that are likely right."""
         likely = np.asarray(self.first.shares).max(axis=1) >= self.settings.likely
         likely[list(self.fixed)] = False
         changed = (self.labels != self.first.labels)[likely]
-        if len(changed) and changed.mean() > self.settings.contradicted:
-            return True
-        return foreseen(self.space, self.first, self.labels, self.fixed, self.settings) < self.settings.foreseen
+        return bool(len(changed) and changed.mean() > self.settings.contradicted)
 
     def _settle(self) -> int:
         """Move the centres until no document changes its label."""

@@ -49,6 +49,8 @@ class Settings:
     """How much the batch counts beside the first result in the end: where labels have only a name, and where they have
     more.
     """
+    doubted: float = 0.1
+    """How much it counts where it does not foresee the surest first results."""
     likely: float = 0.6
     """The share from which a first result is likely right."""
     contradicted: float = 0.2

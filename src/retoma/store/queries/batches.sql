@@ -552,9 +552,24 @@ with wanted as materialized (
 -- include: tell
 select asked.id, asked.state from asked;
 
+-- name: hold_jobs
+-- Locks a piece of the jobs, those apart that another transaction has locked. What a command then decides by (a discard,
+-- an error, a checkpoint) is read by its next statement, under the lock.
+-- include: candidates
+held as materialized (
+    select job.id
+      from candidate
+      join retoma.jobs as job on job.id = candidate.id
+     where job.state = any (%(states)s::text[])
+     order by job.id
+       for no key update of job skip locked
+)
+select held.id from held;
+
 -- name: retry_failed
 -- Only failed jobs (and cancelled ones, when asked) get new attempts; their checkpoints are kept. With a fingerprint,
--- only one error group. Failures that a person has settled stay. A piece that runs later visits only jobs that had ended when the command was given.
+-- only one error group. Failures that a person has settled stay. A piece that runs later visits only jobs that
+-- had ended when the command was given. Those that the caller has not locked are visited again.
 -- include: candidates
 fitting as materialized (
     select job.id
@@ -572,6 +587,7 @@ wanted as materialized (
       from fitting
       join retoma.jobs as job on job.id = fitting.id
      where job.state = any (%(states)s::text[])
+       and job.id = any (%(held)s::bigint[])
      order by job.id
        for no key update of job skip locked
 ),
@@ -1564,8 +1580,9 @@ story as (
 select wanted.cohort + 1 as cohort from wanted;
 
 -- name: replan
--- Gives a piece of the waiting jobs to the newest cohort: those that have saved no step and asked nobody. A job that is
--- being claimed is visited again; by then it runs, and keeps its configuration. The last step goes along, uncounted.
+-- Gives a piece of the waiting jobs to the newest cohort: those that have saved no step and asked nobody. A job that the
+-- caller has not locked, because it is being claimed, is visited again; by then it runs, and keeps its configuration. The
+-- last step goes along, uncounted.
 -- include: candidates
 fitting as materialized (
     select job.id
@@ -1580,6 +1597,7 @@ wanted as materialized (
       from fitting
       join retoma.jobs as job on job.id = fitting.id
      where job.state = any (%(states)s::text[])
+       and job.id = any (%(held)s::bigint[])
      order by job.id
        for no key update of job skip locked
 ),

@@ -667,8 +667,18 @@ moved as (
 -- include: tell
 select asked.id, asked.state from asked;
 
+-- name: hold
+-- Locks jobs before a command decides about them, in id order. A statement that had to wait for a row reads the newest
+-- version of that row, but every other row as it was before it waited: a discard, a batch or a checkpoint that was
+-- committed meanwhile is visible only to the next statement.
+select job.id
+  from retoma.jobs as job
+ where job.id = any (%(ids)s::bigint[])
+ order by job.id
+   for no key update;
+
 -- name: retry
--- A person retries jobs that ended badly: new attempts, old checkpoints.
+-- A person retries jobs that ended badly: new attempts, old checkpoints. The caller has locked them.
 with kept as materialized (
     -- A batch that is being deleted is not revived, and a batch that is being revived cannot be deleted meanwhile.
     select batch.id
@@ -717,12 +727,17 @@ select queued.id, queued.state, (select count(*) from hint) as hints from queued
 
 -- name: signal
 -- Delivers a signal to a job; the first value under a name is kept. The job's row is updated in every case, so that a
--- handler that is just deciding to wait notices the signal.
-with heard as (
-    insert into retoma.signals (job_id, name, value)
-    select job.id, %(name)s::text, %(value)s::json
+-- handler that is just deciding to wait notices the signal. It is locked first: one that ends meanwhile hears nothing.
+with listening as materialized (
+    select job.id
       from retoma.jobs as job
      where job.id = %(id)s::bigint and job.state in ('queued', 'running')
+       for no key update
+),
+heard as (
+    insert into retoma.signals (job_id, name, value)
+    select listening.id, %(name)s::text, %(value)s::json
+      from listening
     on conflict (job_id, name) do nothing
     returning job_id
 ),
@@ -794,7 +809,7 @@ returning job.id;
 -- name: restart
 -- Start over: the checkpoints are set aside, and the jobs are queued as if they had never run. With a step, only what
 -- was saved from there on: whatever follows from a step is saved after it. A job that begins anew runs under the newest
--- configuration of its batch.
+-- configuration of its batch. The caller has locked them.
 with kept as materialized (
     -- A batch that is being deleted is not revived, and a batch that is being revived cannot be deleted meanwhile.
     select batch.id
@@ -893,7 +908,7 @@ on conflict (job_id) do update
 returning job_id as id, 'failed' as state;
 
 -- name: reinstate
--- They are dead letters again, and can be retried.
+-- They are dead letters again, and can be retried. The caller has locked them.
 delete from retoma.discards as discard
  using retoma.jobs as job
  where discard.job_id = any (%(ids)s::bigint[])

@@ -165,9 +165,11 @@ swept as (
 ),
 
 -- name: earlier
--- The crashes of a job that count beside one more: none, once the attempt that just died has saved a checkpoint.
+-- The crashes of a job that count beside one more: none, once the attempt that just died has saved a checkpoint. A step
+-- that is named after the fence is another one in each attempt, and does not say that this one came further.
            select case when exists (select from retoma.checkpoints as checkpoint
-                                     where checkpoint.job_id = job.id and checkpoint.fence = job.fence)
+                                     where checkpoint.job_id = job.id and checkpoint.fence = job.fence
+                                       and right(checkpoint.step, length('/' || job.fence)) <> '/' || job.fence)
                        then 0 else job.crashes end as crashes
 
 -- name: paces

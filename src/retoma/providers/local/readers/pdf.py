@@ -24,7 +24,7 @@ from retoma.providers import Extraction, Page, Table
 from retoma.providers.local import limits, markup
 from retoma.providers.local.errors import DocumentDamaged, DocumentEncrypted
 from retoma.providers.local.outlines import Heading, chapters
-from retoma.providers.local.readers import ruled, typography
+from retoma.providers.local.readers import footnotes, ruled, typography
 from retoma.providers.local.readers.columns import text_by_columns
 from retoma.providers.local.readers.forms import fields_of, notes_of, with_written
 from retoma.providers.local.readers.gaps import with_blanks
@@ -141,9 +141,11 @@ def _read(file: Path, source: Path | bytes, trail: Trail, reader: str) -> Extrac
         pages: list[Page] = []
         lines: list[typography.SetLine] = []
         tables: list[Table] = []
+        going_on = False
         for number in range(1, len(pdf) + 1):
             trail.at(reader, number)
-            sheet = _page(file, pdf, copy, number, letters=not outline)
+            sheet = _page(file, pdf, copy, number, letters=not outline, going_on=going_on)
+            going_on = sheet.going_on
             pages.append(sheet.page)
             lines += sheet.lines
             tables += sheet.tables
@@ -181,11 +183,12 @@ def opened_or_repaired(file: Path, trail: Trail) -> Iterator[pypdfium2.PdfDocume
 
 
 class _Sheet(NamedTuple):
-    """A page, how its lines are set, and its ruled tables."""
+    """A page, how its lines are set, its ruled tables, and whether its last footnote goes on over the page."""
 
     page: Page
     lines: list[typography.SetLine]
     tables: list[Table]
+    going_on: bool
 
 
 def _page(
@@ -195,8 +198,9 @@ def _page(
     number: int,
     *,
     letters: bool,
+    going_on: bool,
 ) -> _Sheet:
-    """The page; how its lines are set only when *letters* are asked for."""
+    """The page; how its lines are set only when *letters* are asked for. *going_on* tells of the page before it."""
     lines: list[typography.SetLine] = []
     try:
         page = page_as_shown(pdf, copy, number)
@@ -210,6 +214,7 @@ def _page(
                 text, tables = ruled.text_with(text_page, tables)
             else:
                 text = text_by_columns(text_page, text) or with_blanks(text_page, text)
+            text, going_on = footnotes.apart(text_page, found, text, going_on=going_on)
             text = text.replace(markup.SOFT_HYPHEN, "")
             if text and letters:
                 lines = typography.lines_of(text_page, found, number)
@@ -220,7 +225,7 @@ def _page(
     except pypdfium2.PdfiumError as error:
         raise _damaged(file, error, page=number) from error
     told = Page(number=number, text=markup.clean(text), source="scan" if scan else "text")
-    return _Sheet(told, lines, [Table(rows=each.rows, page=number) for each in tables])
+    return _Sheet(told, lines, [Table(rows=each.rows, page=number) for each in tables], going_on)
 
 
 def _shows(page: pypdfium2.PdfPage) -> bool:

@@ -99,10 +99,18 @@ class Nursery:
         there.close()
 
     def fork(
-        self, words: Sequence[str], *, environment: Mapping[str, str], folder: Path, log: int, needs: Sequence[str] = ()
+        self,
+        words: Sequence[str],
+        *,
+        environment: Mapping[str, str],
+        folder: Path,
+        log: int,
+        errors: int | None = None,
+        needs: Sequence[str] = (),
     ) -> Forked:
         """Run *words*, which would follow the name of the interpreter, in a process and a group of its own; what it
-        says goes to *log*. The nursery imports *needs* before, once for all.
+        says goes to *log*, and its errors too unless they have a file. The nursery imports *needs* before, once for
+        all.
         """
         order = {
             "words": list(words),
@@ -115,7 +123,9 @@ class Nursery:
         }
         said, tell = os.pipe()
         nothing = os.open(os.devnull, os.O_RDONLY)
-        socket.send_fds(self._door, [json.dumps(order).encode()], [tell, nothing, log, log])
+        socket.send_fds(
+            self._door, [json.dumps(order).encode()], [tell, nothing, log, log if errors is None else errors]
+        )
         os.close(nothing)
         os.close(tell)
         pid = b""
@@ -134,21 +144,26 @@ def begin(
     *,
     environment: Mapping[str, str],
     folder: Path,
-    log: IO[bytes],
+    log: IO[bytes] | int,
+    errors: int | None = None,
     forked: bool = True,
 ) -> Begun:
     """Run *words*, which follow the name of the interpreter, in a process group of their own; they end with the tests.
-    Unless *forked* it is a new interpreter, as somebody at a terminal would start it.
+    Unless *forked* it is a new interpreter, as somebody at a terminal would start it. What it says goes to *log*, and
+    its errors too unless they have a file.
     """
+    log = log if isinstance(log, int) else log.fileno()
     if FORKS and forked:
-        return _nursery().fork(words, environment=environment, folder=folder, log=log.fileno(), needs=_needs(words))
+        return _nursery().fork(
+            words, environment=environment, folder=folder, log=log, errors=errors, needs=_needs(words)
+        )
     return subprocess.Popen(
         [sys.executable, *words],
         env=environment,
         cwd=folder,
         stdin=subprocess.DEVNULL,
         stdout=log,
-        stderr=log,
+        stderr=log if errors is None else errors,
         process_group=0,
         preexec_fn=_die_with_the_tests,  # noqa: PLW1509 - it only makes a system call
     )

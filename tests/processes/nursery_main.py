@@ -130,8 +130,12 @@ def become(asked: dict[str, Any], files: list[int]) -> Program:
             return execute
         case ["-m", module, *words]:
             sys.argv = [module, *words]
-            with_executors()
+            if {"worker", "up"} & set(words):
+                with_executors()
             return partial(runpy.run_module, module, run_name="__main__", alter_sys=True)
+        case ["-c", text, *words]:
+            sys.argv = ["-c", *words]
+            return partial(exec, compile(text, "<string>", "exec", dont_inherit=True), vars(sys.modules["__main__"]))
         case [path, *words]:
             sys.argv = [path, *words]
             sys.path.insert(0, str(Path(path).parent))
