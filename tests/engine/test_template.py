@@ -29,6 +29,7 @@ app = Retoma(pipelines=[nothing])
 """
 THREAD = "threading.Thread(target=time.sleep, args=(60,), daemon=True).start()\n"
 FILE = "kept = open(__file__)\n"
+LOG = "log = open(__file__ + '.log', 'a')\n"
 
 Make = Callable[..., Awaitable[Template]]
 
@@ -64,7 +65,7 @@ def end_of(begun: Begun) -> int:
 async def test_a_copy_is_a_child_of_its_supervisor_whatever_becomes_of_the_template(
     template: Make, board: StatusBoard
 ) -> None:
-    made = await template()
+    made = await template(LOG)
     begun = await made.copy([board.file])
     assert begun is not None
     copy = psutil.Process(begun.pid)

@@ -130,7 +130,7 @@ async def work(app: Program, orders: Orders, control: Any) -> None:
     database = Database(orders.database_url, settings, hot=True, most=6, least=0, idle=_IDLE)
     transactions = Database(orders.database_url, settings, most=max(2, min(orders.at_once, 20)), least=0, idle=_IDLE)
     await _open(database)
-    await _open(transactions)
+    await transactions.open(known=True)
     board = StatusBoard(orders.board, orders.at_once)
     executor = Executor(
         database=database,

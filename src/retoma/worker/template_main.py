@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import faulthandler
+import fcntl
 import gc
 import os
 import select
 import signal
 import socket
+import stat
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -72,12 +74,21 @@ def _threads() -> int:
 
 
 def _open_files() -> dict[str, str]:
-    """Every descriptor, and what it leads to; but not to devices that have nothing to share."""
+    """Every descriptor by which copies would be in each other's way, and what it leads to."""
     found = {}
     for each in os.listdir("/proc/self/fd"):  # noqa: PTH208 - the listing itself is one of them
         with suppress(OSError):
-            found[each] = str(Path("/proc/self/fd", each).readlink())
-    return {each: place for each, place in found.items() if place not in _BARE}
+            place = str(Path("/proc/self/fd", each).readlink())
+            if place not in _BARE and not _is_log(int(each)):
+                found[each] = place
+    return found
+
+
+def _is_log(file: int) -> bool:
+    """Whether it is a file that is only added to: a line of one process is never in the way of another's."""
+    flags = fcntl.fcntl(file, fcntl.F_GETFL)
+    only_added_to = bool(flags & os.O_APPEND) and flags & os.O_ACCMODE == os.O_WRONLY
+    return only_added_to and stat.S_ISREG(os.fstat(file).st_mode)
 
 
 def _until_copied(line: socket.socket) -> dict[int, int] | None:
