@@ -166,6 +166,27 @@ async def test_a_killed_supervisor_takes_its_executor_along_and_another_worker_g
     oracle.nothing_is_wrong()
 
 
+async def test_an_executor_that_replaced_another_dies_with_its_supervisor(
+    fleet: Fleet, oracle: Oracle, app: Retoma
+) -> None:
+    member = fleet.start("ana")
+    await app.enqueue(crash_app.tally, 1)
+    await until(oracle.all_ended, what="its executor is at work")
+    (first,) = member.executors()
+    os.kill(first, signal.SIGKILL)
+    await app.enqueue(crash_app.tally, 2)
+    await until(oracle.all_ended, what="another executor is at work")
+    executor = psutil.Process(member.executors()[0])
+    loaded = [each for each in psutil.Process(member.pid).children() if "template_main" in " ".join(each.cmdline())]
+    assert len(loaded) == 1, "it is a copy"
+
+    member.send(signal.SIGKILL)
+
+    await until(lambda: not lives(executor), seconds=5, what="the copy dies with its supervisor")
+    await until(lambda: not lives(loaded[0]), seconds=5, what="and so does the template")
+    oracle.nothing_is_wrong()
+
+
 async def test_supervisor_and_executor_killed_together_lose_nothing(fleet: Fleet, oracle: Oracle, app: Retoma) -> None:
     first = fleet.start("ana", at_once=4)
     jobs = [receipt.id for receipt in await app.enqueue_many(crash_app.five, [0.4] * 8)]

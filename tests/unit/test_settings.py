@@ -27,6 +27,7 @@ def test_the_defaults_are_those_of_the_guides() -> None:
         ("RETOMA_APP", "my.app:app", "app", "my.app:app"),
         ("RETOMA_WORKER_AT_ONCE", "7", "worker_at_once", 7),
         ("RETOMA_WORKER_NICE", "0", "worker_nice", 0),
+        ("RETOMA_WORKER_TEMPLATE", "off", "worker_template", "off"),
         ("RETOMA_POOLER", "transaction", "pooler", "transaction"),
         ("WORKER_ID", "ana", "worker_label", "ana"),
         ("RETOMA_WORKER_LABEL", "bia", "worker_label", "bia"),

@@ -14,7 +14,7 @@ MACHINE = platform.machine()
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
-_PDEATHSIG, _DUMPABLE, _DROP_BOUND, _NO_NEW_PRIVS, _AMBIENT = 1, 4, 24, 38, 47
+_PDEATHSIG, _DUMPABLE, _DROP_BOUND, _SUBREAPER, _NO_NEW_PRIVS, _AMBIENT = 1, 4, 24, 36, 38, 47
 _CLEAR_AMBIENT = 4
 _CAPSET = {"x86_64": 126, "aarch64": 91}
 _CAPABILITIES = 0x20080522  # version 3: two words of 32 bits
@@ -54,6 +54,20 @@ def hide() -> None:
 def show() -> None:
     """Be an ordinary process again after a change of user; otherwise our files in /proc belong to root."""
     prctl(_DUMPABLE, 1)
+
+
+def adopt_orphans(*, yes: bool) -> None:
+    """Whether processes below us whose parent ends become our children, and not those of the first process."""
+    prctl(_SUBREAPER, int(yes))
+
+
+def rename(part: bytes, other: bytes) -> None:
+    """Replace *part* of the command line under which this process is listed by *other*, which is as long."""
+    assert len(part) == len(other)
+    begin, end = map(int, Path("/proc/self/stat").read_text().rpartition(")")[2].split()[45:47])
+    place = ctypes.string_at(begin, end - begin).find(part) if end > begin else -1
+    if place >= 0:
+        ctypes.memmove(begin + place, other, len(other))
 
 
 def gain_nothing() -> None:

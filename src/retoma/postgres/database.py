@@ -254,20 +254,26 @@ class Database:
         connection.deadline = self._deadline
         self._made.add(connection)
 
-    async def open(self) -> None:
-        """Connect once, so that a wrong URL or an old server fails at the start."""
-        try:
-            connection = await psycopg.AsyncConnection.connect(self.url, **connection_options(self.settings))
-        except psycopg.Error as error:
-            raise explain_connection(self.url, error) from None
-        async with connection:
-            check_version(connection.info.server_version)
+    async def open(self, *, known: bool = False) -> None:
+        """Connect once, so that a wrong URL or an old server fails at the start, unless the server is *known* to be
+        there and new enough.
+        """
+        if not known:
+            await self._look()
         await self._pool.open()
         # A caller that arrives before the first connection is ready makes the pool grow, and later calls alternate
         # between the two. (The pool's own wait would close the pool for good after its time-out.)
         until = time.monotonic() + _FIRST_SECONDS
         while self._least and not self._pool.get_stats()["pool_available"] and time.monotonic() < until:
             await asyncio.sleep(0.002)
+
+    async def _look(self) -> None:
+        try:
+            connection = await psycopg.AsyncConnection.connect(self.url, **connection_options(self.settings))
+        except psycopg.Error as error:
+            raise explain_connection(self.url, error) from None
+        async with connection:
+            check_version(connection.info.server_version)
 
     async def close(self) -> None:
         try:

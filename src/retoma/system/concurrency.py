@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any, Generic, TypeVar
 
 from retoma.system.marks import unmarked
@@ -52,6 +52,32 @@ async def cancel_and_wait(*running: asyncio.Task[Any]) -> None:
             each.cancel()
         _, left = await asyncio.wait(left, timeout=0.5)
     await asyncio.gather(*running, return_exceptions=True)  # mark their exceptions as retrieved
+
+
+class Few:
+    """Lets *most* in at once. Who finds it full waits for a place, but no longer than *patience* seconds, and then goes
+    in beside the others: it spares what each costs, and never stands in the way.
+    """
+
+    def __init__(self, most: int, *, patience: float) -> None:
+        self._places = asyncio.Semaphore(most)
+        self._patience = patience
+
+    @contextlib.asynccontextmanager
+    async def inside(self) -> AsyncIterator[None]:
+        """A place for as long as the block lasts."""
+        held = False
+        with contextlib.suppress(TimeoutError):
+            if not self._places.locked():
+                held = await self._places.acquire()
+            else:
+                async with asyncio.timeout(self._patience):
+                    held = await self._places.acquire()
+        try:
+            yield
+        finally:
+            if held:
+                self._places.release()
 
 
 class Coalescer(Generic[T, R]):

@@ -67,6 +67,8 @@ class Settings(BaseSettings):
     """Handlers that run at the same time in one executor."""
     worker_nice: int = Field(default=10, ge=0, le=19)
     """The niceness of executor threads: how far they give way to other users of the processors."""
+    worker_template: Literal["auto", "off"] = "auto"
+    """Whether an executor that replaces another is a copy of a process that has loaded the program already."""
 
     sandbox: Literal["auto", "require", "off"] = "auto"
     """How isolated functions are sandboxed: as far as this machine can, completely or not at all, or never."""

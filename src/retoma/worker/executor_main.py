@@ -10,7 +10,8 @@ import os
 import signal
 import sys
 import traceback
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
 from typing import Any, NoReturn
 
 import orjson
@@ -129,7 +130,7 @@ async def work(app: Program, orders: Orders, control: Any) -> None:
     database = Database(orders.database_url, settings, hot=True, most=6, least=0, idle=_IDLE)
     transactions = Database(orders.database_url, settings, most=max(2, min(orders.at_once, 20)), least=0, idle=_IDLE)
     await _open(database)
-    await _open(transactions)
+    await transactions.open(known=True)
     board = StatusBoard(orders.board, orders.at_once)
     executor = Executor(
         database=database,
@@ -167,12 +168,19 @@ async def work(app: Program, orders: Orders, control: Any) -> None:
 
 
 def main() -> None:
-    """Read the orders from standard input, then work. Ignores Ctrl-C, which the supervisor handles. It is started with
-    the garbage collector off, and turns it on when the program is loaded.
+    """Be an executor from the first line on. It is started with the garbage collector off, and turns it on when the
+    program is loaded.
     """
     faulthandler.enable()
     ignore_ctrl_c()
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    execute(find_program, {})
+
+
+def execute(load: Callable[[str], Program], files: Mapping[int, int]) -> NoReturn:
+    """Read the orders from standard input, then work. Ctrl-C and SIGTERM are ignored: the supervisor handles them.
+    *files* are those of the orders that have another number here.
+    """
     control = os.fdopen(0, "rb", buffering=0)  # unbuffered, because the loop reads the rest of the pipe
     line = b""
     while not line.endswith(b"\n"):
@@ -181,11 +189,13 @@ def main() -> None:
             os._exit(CANNOT_START)
         line += piece
     orders = Orders(**orjson.loads(line))
+    sheet = None if orders.sheet is None else files.get(orders.sheet, orders.sheet)
+    orders = replace(orders, board=files.get(orders.board, orders.board), sheet=sheet)
     die_with(orders.supervisor)
     try:
         import uvloop  # noqa: PLC0415 - a few hundredths of a second that only executors need
 
-        app = find_program(orders.reference)
+        app = load(orders.reference)
         gc.enable()
         uvloop.run(work(app, orders, control))
     except RetomaError as error:

@@ -25,6 +25,7 @@ from retoma.system.settings import Settings
 from retoma.system.signals import holding_ctrl_c
 from retoma.worker.executor_main import CANNOT_START, Orders
 from retoma.worker.status_board import Note, StatusBoard
+from retoma.worker.template import Begun, environment
 
 _STILL = 1.0  # seconds without a tick after which an event loop counts as stuck
 _PROGRAM = "import gc; gc.disable(); from retoma.worker.executor_main import main; main()"  # see system.garbage
@@ -76,11 +77,16 @@ class Process:
         apart: bool,
         hint: int | None = None,
         sheet: int | None = None,
+        board: StatusBoard | None = None,
+        begun: Begun | None = None,
     ) -> None:
-        """*sheet* is the file on which it counts. Raises OSError when the machine cannot start another process now."""
+        """*sheet* is the file on which it counts, and *begun* a process that was started with *board* and waits for its
+        orders. Raises OSError when the machine cannot start another process now.
+        """
         self.worker_id = worker_id
-        self.board = StatusBoard.new(at_once)
+        self.board = board or StatusBoard.new(at_once)
         self.gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._closed = False
         self._status = 0
         self._peak: float | None = None
         self._killed: str | None = None
@@ -107,28 +113,26 @@ class Process:
             supervisor=os.getpid(),
         )
         try:
-            self._popen = self._start([self.board.file, *([] if sheet is None else [sheet])])
+            self._begun = begun or self._start([self.board.file, *([] if sheet is None else [sheet])])
         except OSError:
             self.board.close()
             raise
-        self.pid = self._popen.pid
+        self.pid = self._begun.pid
         self._unsent += orders.line()
         self.flush()
         self._begin_waiting()
 
-    def _start(self, files: Sequence[int]) -> subprocess.Popen[bytes]:
+    def _start(self, files: Sequence[int]) -> Begun:
         with holding_ctrl_c():
             started = subprocess.Popen(
-                [sys.executable, "-c", _PROGRAM],
-                stdin=subprocess.PIPE,
-                pass_fds=files,
-                # Set before numpy loads: there are many executors, and each would start a thread per core.
-                env={"OPENBLAS_NUM_THREADS": "1", **os.environ},
+                [sys.executable, "-c", _PROGRAM], stdin=subprocess.PIPE, pass_fds=files, env=environment()
             )
         assert started.stdin is not None
+        with started.stdin as stdin:
+            control = os.dup(stdin.fileno())
         # An executor that does not read its pipe must not block the supervisor.
-        os.set_blocking(started.stdin.fileno(), False)
-        return started
+        os.set_blocking(control, False)
+        return Begun(started.pid, control, started)
 
     def _begin_waiting(self) -> None:
         # A thread of its own, because only the blocking wait4 reports the child's peak memory.
@@ -136,15 +140,16 @@ class Process:
         try:
             waiting.start()
         except RuntimeError as error:
-            self._popen.kill()
-            self._popen.wait()
+            os.kill(self.pid, signal.SIGKILL)
+            os.waitpid(self.pid, 0)
             self.close()
             raise OSError(str(error)) from error
 
     def _wait(self, loop: asyncio.AbstractEventLoop) -> None:
         _, status, usage = os.wait4(self.pid, 0)
         self._status = os.waitstatus_to_exitcode(status)
-        self._popen.returncode = self._status
+        if self._begun.popen is not None:
+            self._begun.popen.returncode = self._status
         scale = 1024 * 1024 if sys.platform == "darwin" else 1024
         self._peak = usage.ru_maxrss / scale
         with contextlib.suppress(RuntimeError):  # the event loop may already be closed with the supervisor
@@ -174,10 +179,9 @@ class Process:
 
     def flush(self) -> None:
         """Write as much of the buffered orders as the pipe accepts now."""
-        assert self._popen.stdin is not None
         try:
             while self._unsent:
-                del self._unsent[: os.write(self._popen.stdin.fileno(), self._unsent)]
+                del self._unsent[: os.write(self._begun.control, self._unsent)]
             self._full_since = None
         except BlockingIOError:
             self._full_since = self._full_since or time.monotonic()
@@ -336,9 +340,9 @@ class Process:
 
     def close(self) -> None:
         """Close the control pipe and the board."""
-        with contextlib.suppress(OSError):
-            if self._popen.stdin is not None:
-                self._popen.stdin.close()
+        if not self._closed:
+            self._closed = True
+            os.close(self._begun.control)
         self.board.close()
 
 

@@ -19,11 +19,14 @@ from retoma.postgres.faults import is_lost
 from retoma.postgres.group_commit import GroupCommit
 from retoma.run.steps import AsyncConnection, SyncConnection
 from retoma.store import batches, checkpoints, jobs
-from retoma.system.concurrency import finish_before_cancel
+from retoma.system.concurrency import Few, finish_before_cancel
 from retoma.values.text import storable
 
 _Saving = tuple[NewCheckpoint, asyncio.Future[None]]
 _GROUP_BYTES = 8_000_000
+# Where transactions are short, a handful of connections serves many handlers that come at once, and a new one takes
+# longer than they wait. Where they are long, each handler gets its own after a moment.
+_FEW, _PATIENCE = 4, 0.05
 _BARE = "The output could not be stored, and neither could the reason."
 
 
@@ -46,6 +49,7 @@ class Journal:
     ) -> None:
         self._database = database
         self._transactions = transactions or database
+        self._few = Few(_FEW, patience=_PATIENCE)
         self._sync: SyncDatabase | None = None
         self._opening = threading.Lock()
         self._worker_id = worker_id
@@ -130,7 +134,7 @@ class Journal:
     ) -> None:
         made: list[NewCheckpoint] = []
         try:
-            async with self._transactions.transaction() as connection:
+            async with self._few.inside(), self._transactions.transaction() as connection:
                 made.append(checkpoint(await function(connection)))
                 if not await fetch(connection, checkpoints.save(self._worker_id, made)):
                     self._tell_lost(made[0].job_id, made[0].fence)

@@ -51,6 +51,8 @@ from retoma.telemetry.tracing import configure, home_of
 from retoma.worker.executor_process import ExtraCounts, Process
 from retoma.worker.loader import reference_to
 from retoma.worker.maintenance_jobs import QUEUE, schedule_all
+from retoma.worker.status_board import StatusBoard
+from retoma.worker.template import Begun, Template
 from retoma.worker.watchdog import Asks, Watchdog, every
 
 T = TypeVar("T")
@@ -113,6 +115,8 @@ class Worker:
         self.metrics_port = settings.metrics_port
         """Where scrapes are answered while it runs; None for nowhere."""
         self._sheets: list[Sheet] = []
+        self._template = Template(self._reference, settings)
+        self._loads = False
 
     async def run(self) -> None:
         """Work until stopped. The first SIGTERM or Ctrl-C drains; a second one releases everything now."""
@@ -228,6 +232,7 @@ class Worker:
             await asyncio.gather(*places)
         finally:
             await cancel_and_wait(*loops, *places)
+            self._template.close()
 
     async def _keep_one(self, place: int) -> None:
         """Keep one executor running. The pause before a restart grows while executors die soon after their start and
@@ -269,6 +274,9 @@ class Worker:
         of its *place*, as the one before it did.
         """
         at_once = 1 if apart else self._at_once
+        self._loads = self._loads or any(child.board.totals().ready for child in self._children.values())
+        if self._loads:  # an executor has shown that the program can be loaded
+            await self._template.prepare()  # now, because nobody beats for an executor that is not there yet
         hello = workers.hello(
             label=self._label,
             host=socket.gethostname(),
@@ -284,6 +292,8 @@ class Worker:
         if not (made := await self._persist("starting", hello, on=self._heart, until=lambda: self._stopping > 0)):
             return False
         worker_id = made[0]
+        sheet = self._sheets[place + 1].file if self._sheets else None
+        board, begun = await self._copied(at_once, [] if sheet is None else [sheet])
         try:
             child = Process(
                 worker_id,
@@ -294,7 +304,9 @@ class Worker:
                 at_once=at_once,
                 apart=apart,
                 hint=self._hint,
-                sheet=self._sheets[place + 1].file if self._sheets else None,
+                sheet=sheet,
+                board=board,
+                begun=begun,
             )
         except OSError as error:  # out of processes, memory or disk space: this may pass
             emit(ExecutorUnstarted(worker=worker_id, error=str(error)))
@@ -311,12 +323,23 @@ class Worker:
             await child.gone
             if self._sheets:
                 self._sheets[place + 1].clear_gauges()
-            return child.board.totals().completed > 0
+            totals = child.board.totals()
+            self._loads = self._loads or totals.ready
+            return totals.completed > 0
         except asyncio.CancelledError:
             child.kill("the supervisor stopped")
             raise
         finally:
             await asyncio.shield(self._bury(child))
+
+    async def _copied(self, at_once: int, files: Sequence[int]) -> tuple[StatusBoard, Begun | None]:
+        """A board, and a copy of the template that has it, if there is one."""
+        board = StatusBoard.new(at_once)
+        try:
+            return board, await self._template.copy([board.file, *files])
+        except BaseException:
+            board.close()
+            raise
 
     async def _persist(self, doing: str, query: Query[T], *, on: Asks, until: Callable[[], bool]) -> list[T]:
         """The rows of the idempotent *query*, retried until the database answers or *until* is true. In the second case
