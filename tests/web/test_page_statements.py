@@ -19,6 +19,7 @@ from .machine_stage import furnish
 from .test_audit_routes import Stage
 
 MOST = 8
+MOST_KNOWN = 2  # of a page whose facts are known: who asks
 LISTS = (
     "", "batches", "errors", "dead-letters", "review", "new", "queues", "workers", "limits", "schedules", "operations",
     "alerts", "costs", "calls", "access", "webhooks", "audit", "search?q=arquivo",
@@ -85,3 +86,15 @@ def test_a_batch_that_is_not_there_is_still_told_so(house: House) -> None:
     answers = [house.client.get(f"/console/batches/999999?tab={tab}", headers=HTML).status_code for tab in TABS]
 
     assert set(answers) == {404}
+
+
+def test_the_first_look_at_the_system_sends_few_statements_and_the_next_hardly_any(house: House) -> None:
+    house.client.get("/console/", headers=HTML)
+    with counted() as first:
+        assert house.client.get("/console/system", headers=HTML).status_code == 200
+    with counted() as next_one:
+        assert house.client.get("/console/system", headers=HTML).status_code == 200
+
+    assert first, "they are counted"
+    assert len(first) <= MOST, "\n".join(first)
+    assert len(next_one) <= MOST_KNOWN, "\n".join(next_one)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from typing import TypeVar
 
 import psycopg
@@ -44,15 +45,18 @@ class Runner:
         async with self._database().transaction() as connection:
             return await run_on(connection, command)
 
-    async def rehearse(self, command: Command[T]) -> float | None:
-        """How many seconds *command* takes in a transaction that is rolled back; None when the database refuses."""
-        began = time.monotonic()
-        try:
+    async def rehearse(self, command: Command[T], then: Callable[[T], Command[object]]) -> list[float]:
+        """After how many seconds *command* was done, and what comes *then* with its result, in a transaction that is
+        rolled back; what the database refuses is not there.
+        """
+        began, done = time.monotonic(), list[float]()
+        with suppress(psycopg.Error, DatabaseError):
             async with self._database().connection() as connection, connection.transaction(force_rollback=True):
-                await run_on(connection, command)
-        except (psycopg.Error, DatabaseError):
-            return None
-        return time.monotonic() - began
+                found = await run_on(connection, command)
+                done.append(time.monotonic() - began)
+                await run_on(connection, then(found))
+                done.append(time.monotonic() - began)
+        return done
 
     async def fetch(self, query: Query[T]) -> list[T]:
         """The rows of *query*."""

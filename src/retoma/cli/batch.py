@@ -193,9 +193,7 @@ def show_one(id: BatchId, *, as_json: bool) -> None:
 
 def _head(found: Batch, progress: Progress, durations: Durations) -> None:
     if show.in_terminal():
-        from rich.console import Console
-
-        console = Console(highlight=False)
+        console = show.screen()
         console.print(batch_view.bar(progress, width=console.width - 1))
     pace, rest = progress.rate, batch_view.eta(progress.eta)
     seconds = batch_view.span if show.in_terminal() else "{:.3f}".format

@@ -105,10 +105,9 @@ async def follow(app: Retoma, id: BatchId, *, jsonl: bool = False) -> int:
 
 
 def _live(view: View) -> AbstractContextManager[object]:
-    from rich.console import Console
     from rich.live import Live
 
-    return Live(view, console=Console(highlight=False), refresh_per_second=4)
+    return Live(view, console=output.screen(), refresh_per_second=4)
 
 
 async def _wonder(app: Retoma, id: BatchId, view: View, *, aloud: bool) -> None:

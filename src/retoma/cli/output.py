@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from enum import Enum
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID
 
 import click
 
 from retoma.cli.language import ENGLISH, Phrase, language, relayed, spoken, words
 from retoma.values.escaping import visible, visible_json
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 T = TypeVar("T")
 
@@ -48,6 +52,13 @@ def in_terminal() -> bool:
 
 Part = str | int | tuple[str, Mapping[str, Any]]
 """Something to print, plainly or in a style of Click's."""
+
+
+def screen(*, err: bool = False, highlight: bool = False) -> Console:
+    """What tables and moving views are drawn on. NO_COLOR takes every style away, bold type too."""
+    from rich.console import Console
+
+    return Console(stderr=err, highlight=highlight, color_system=None if os.environ.get("NO_COLOR") else "auto")
 
 
 def say(*parts: Part, err: bool = False, nl: bool = True, **style: Any) -> None:
@@ -143,12 +154,11 @@ def fields(values: Mapping[str, object], *, as_stored: bool = False) -> None:
 
 
 def _draw(rows: Sequence[T], columns: Columns[T], below: str) -> None:
-    from rich.console import Console
     from rich.padding import Padding
     from rich.table import Table
     from rich.text import Text
 
-    console = Console()
+    console = screen(highlight=True)
     beside = {words(heading): read for heading, read in columns.items() if heading != below}
     # A column in which nothing stands would only take room from the others.
     found = {heading: [read(row) for row in rows] for heading, read in beside.items()}

@@ -117,9 +117,7 @@ def _lines(fleet: Fleet) -> Iterator[tuple[object, ...]]:
 
 def _print(fleet: Fleet) -> None:
     if output.in_terminal():
-        from rich.console import Console
-
-        Console(highlight=False).print(View(fleet))
+        output.screen().print(View(fleet))
         return
     for row in _lines(fleet):
         output.say("\t".join(_cell(each) for each in row))
@@ -149,11 +147,10 @@ def _as_json(fleet: Fleet) -> dict[str, Any]:
 
 
 async def _follow(app: Retoma, every: float) -> None:
-    from rich.console import Console
     from rich.live import Live
 
     view = View(await look(app))
-    with Live(view, console=Console(highlight=False), screen=True, auto_refresh=False) as live:
+    with Live(view, console=output.screen(), screen=True, auto_refresh=False) as live:
         live.refresh()
         while True:
             await asyncio.sleep(every)

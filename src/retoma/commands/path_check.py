@@ -34,9 +34,8 @@ def write() -> Command[int]:
     return int(rows[0].id)
 
 
-def claim() -> Command[None]:
-    """Write a job, claim it as a worker does, and end it."""
-    job = yield from write()
+def claim(job: int) -> Command[None]:
+    """Claim the *job* that was written, as a worker does, and end it."""
     (worker,) = yield workers.hello(
         label=_NAME, host="", pid=0, version="", queues=[_NAME], pipelines=[_NAME], at_once=1, lease=60.0
     )

@@ -10,7 +10,6 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
 from rich.live import Live
 from rich.padding import Padding
 from rich.table import Table
@@ -95,7 +94,7 @@ class Screen:
 
     def __init__(self, words: Words) -> None:
         self.words = words
-        self.console = Console(stderr=True, highlight=False)
+        self.console = output.screen(err=True)
         self._view = View(words=BarWords(**words.all["bar"]))
         self._told = 0
 
@@ -198,7 +197,7 @@ class Screen:
         table.add_column()
         for name, value in lines:
             table.add_row(name, value)
-        Console(highlight=False).print(Padding(table, (1, 0, 1, 2)))
+        output.screen().print(Padding(table, (1, 0, 1, 2)))
 
     def next_steps(self) -> None:
         """What to do now."""

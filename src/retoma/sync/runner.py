@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import TypeVar
 
 import psycopg
@@ -41,15 +42,21 @@ class Runner:
         with self._database().transaction() as connection:
             return run_on_sync(connection, command)
 
-    def rehearse(self, command: Command[T]) -> float | None:
-        """How many seconds *command* takes in a transaction that is rolled back; None when the database refuses."""
-        began = time.monotonic()
-        try:
-            with self._database().connection() as connection, connection.transaction(force_rollback=True):
-                run_on_sync(connection, command)
-        except (psycopg.Error, DatabaseError):
-            return None
-        return time.monotonic() - began
+    def rehearse(self, command: Command[T], then: Callable[[T], Command[object]]) -> list[float]:
+        """After how many seconds *command* was done, and what comes *then* with its result, in a transaction that is
+        rolled back; what the database refuses is not there.
+        """
+        began, done = time.monotonic(), list[float]()
+        with (
+            suppress(psycopg.Error, DatabaseError),
+            self._database().connection() as connection,
+            connection.transaction(force_rollback=True),
+        ):
+            found = run_on_sync(connection, command)
+            done.append(time.monotonic() - began)
+            run_on_sync(connection, then(found))
+            done.append(time.monotonic() - began)
+        return done
 
     def fetch(self, query: Query[T]) -> list[T]:
         """The rows of *query*."""

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 
+from retoma.app.doctor.facts import Facts
 from retoma.app.doctor.findings import Finding
-from retoma.app.doctor.look import look
+from retoma.app.doctor.look import known_of, look
 from retoma.app.retoma import Retoma
-from retoma.model.health import Health
 from retoma.values.phrase import Phrase, in_catalogue
 from retoma.web.packages import files
 from retoma.web.words.sentences import STATES, in_portuguese
@@ -29,23 +29,26 @@ class Checkup:
     def __init__(self, app: Retoma) -> None:
         self._app = app
         self._found: list[Finding] = []
-        self._health: Health | None = None
+        self._known: Facts | None = None
         self._at: float | None = None
         self._lock = asyncio.Lock()
 
     async def findings(self, *, anew: bool = False) -> list[Finding]:
         """What was found lately, or now."""
-        return (await self.whole(anew=anew))[0]
+        return (await self._look(anew=anew))[0]
 
-    async def whole(self, *, anew: bool = False) -> tuple[list[Finding], Health]:
-        """The findings, and the figures of the database. The measuring takes a job through the queue, so that it is not
-        done for each who looks.
-        """
+    async def whole(self, *, anew: bool = False) -> tuple[list[Finding], Facts]:
+        """The findings, and what is known of the database."""
+        found, known = await self._look(anew=anew)
+        return found, known or await known_of(self._app)
+
+    async def _look(self, *, anew: bool) -> tuple[list[Finding], Facts | None]:
+        """The measuring takes a job through the queue, so that it is not done for each who looks."""
         async with self._lock:
-            if anew or self._health is None or self._at is None or time.monotonic() - self._at > _FRESH:
-                self._found, self._health = await look(self._app), await self._app.system.health()
+            if anew or self._at is None or time.monotonic() - self._at > _FRESH:
+                self._found, self._known = await look(self._app)
                 self._at = time.monotonic()
-            return self._found, self._health
+            return self._found, self._known
 
 
 def told(findings: Sequence[Finding], language: str, *, whole: bool) -> list[Finding]:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterator, Sequence
 
 from retoma.app.access.keys import Key
+from retoma.app.doctor.facts import Facts, facts
 from retoma.app.doctor.findings import Finding, amber, green, red
 from retoma.app.doctor.health import judge
 from retoma.app.doctor.limits import limits, too_few_files
@@ -20,6 +21,7 @@ from retoma.postgres.migrate import SchemaStatus
 from retoma.postgres.prepare import reach
 from retoma.postgres.roles import Account
 from retoma.postgres.url import place
+from retoma.store import schedules
 from retoma.system.settings import Settings
 from retoma.values.phrase import Phrase, joined
 
@@ -34,22 +36,21 @@ async def examine(settings: Settings) -> list[Finding]:
     return [*await _examine(settings), await sandbox(settings), *_limits(settings)]
 
 
-async def look(app: Retoma) -> list[Finding]:
-    """The same for an app that is open."""
+async def look(app: Retoma) -> tuple[list[Finding], Facts | None]:
+    """The same for an app that is open, and what is known of its database; nothing, when that cannot be worked with."""
     settings = app.settings
     try:
         findings, account = await _basis(app.database.url, None, settings)
     except Unfit as unfit:
-        return unfit.findings
-    seen = [*findings, *await _within(app, account)]
-    return [*seen, await sandbox(settings), *_limits(settings)]
+        return unfit.findings, None
+    known = await known_of(app)
+    seen = [*findings, *await _within(app, account, known)]
+    return [*seen, await sandbox(settings), *_limits(settings)], known
 
 
 async def unserved(app: Retoma) -> Sequence[Schedule]:
     """The schedules that do not rest and whose jobs none of those who work now would take."""
-    served = {name for worker in await app.workers.all() if worker.alive for name in worker.pipelines}
-    found = [each for each in await app.schedules.all() if not each.paused_at and each.pipeline not in served]
-    return found if served else []  # when nobody works, it is not the schedules that are wrong
+    return await app.fetch(schedules.unserved())
 
 
 class Unfit(Exception):
@@ -68,7 +69,7 @@ async def _examine(settings: Settings) -> list[Finding]:
     try:
         findings, account = await _basis(url, server.source if server else None, settings)
         async with Retoma(settings=settings) as app:
-            return [*findings, *await _within(app, account)]
+            return [*findings, *await _within(app, account, await known_of(app))]
     except Unfit as unfit:
         return unfit.findings
     finally:
@@ -97,13 +98,19 @@ async def _basis(url: str, source: str | None, settings: Settings) -> tuple[list
     return [*findings, _schema(status)], account
 
 
-async def _within(app: Retoma, account: Account) -> list[Finding]:
+async def known_of(app: Retoma) -> Facts:
+    """The facts of an app's database, with the path of a job tried."""
+    found = await facts(app)
+    return found._replace(health=await app.system.tried(found.health))
+
+
+async def _within(app: Retoma, account: Account, known: Facts) -> list[Finding]:
     """What an open app shows."""
     settings = app.settings
     checks = dict.fromkeys(each.checks for each in installed() if each.checks)
-    seen = [*judge(await app.system.health(), settings)]
+    seen = [*judge(known.health, settings)]
     seen += [finding for check in checks for finding in await load(check)(app)]
-    seen += [_retention(await app.system.overstays(), settings), *_schedules(await unserved(app))]
+    seen += [_retention(known.overstays, settings), *_schedules(known.unserved)]
     keys = None if account.part == "worker" else await app.access.keys()
     return [*seen, *_keys(keys, settings)]
 

@@ -210,10 +210,9 @@ async def _project(library: Classification, wish: Wish, conn: object) -> Project
 
 
 async def _take(library: Classification, project: Project, wish: Wish) -> Intake:
-    from rich.console import Console
     from rich.status import Status
 
-    with Status(words("Looking at the folder…"), console=Console(stderr=True, highlight=False)) as status:
+    with Status(words("Looking at the folder…"), console=output.screen(err=True)) as status:
         intake = await library.add_folder(
             project.id,
             wish.folder,

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
 
-from retoma.app.extension import branches_of
+from retoma.app.doctor.facts import Facts, facts
 from retoma.errors import NotFound
 from retoma.postgres.migrate import HEAD
 from retoma.web.api.schemas import machine, requests, responses
@@ -45,15 +45,14 @@ async def get_doctor(visit: Here, request: Request) -> machine.Checkup:
 @needs("read")
 async def get_system_state(visit: Here, request: Request) -> machine.SystemState:
     """Versions, sizes, retention, the watchdog's rounds, and how busy this server process is."""
-    return await state_of(visit, request.state.newsroom)
+    return state_of(visit, request.state.newsroom, await facts(visit.app))
 
 
-async def state_of(visit: Visit, newsroom: EventHub) -> machine.SystemState:
-    """How large and how busy the system is."""
+def state_of(visit: Visit, newsroom: EventHub, known: Facts) -> machine.SystemState:
+    """How large and how busy the system is, as far as it is *known*."""
     app = visit.app
-    at = await app.system.revision()
+    at = known.revision
     pool = app.database.use()
-    schemas = [branch.schema for branch in branches_of(app.extensions)]
     return machine.SystemState(
         version=version("retoma"),
         revision=at.revision,
@@ -65,9 +64,9 @@ async def state_of(visit: Visit, newsroom: EventHub) -> machine.SystemState:
         pool_idle=pool.idle,
         pool_most=pool.most,
         pool_waiting=pool.waiting,
-        tables=[machine.TableSize.of(each) for each in await app.system.sizes(schemas)],
-        rounds=[machine.DutyRound.of(each) for each in await app.system.rounds()],
-        overstays=[machine.Overstay.of(each) for each in await app.system.overstays()],
+        tables=[machine.TableSize.of(each) for each in known.sizes],
+        rounds=[machine.DutyRound.of(each) for each in known.rounds],
+        overstays=[machine.Overstay.of(each) for each in known.overstays],
     )
 
 

@@ -24,7 +24,7 @@ _QUOTAS = ("quota", "cota")
 async def show_system(visit: Here, request: Request, again: Annotated[str, Query(max_length=1)] = "") -> Response:
     """Whether the system is well."""
     place: SiteContext = request.state.retoma
-    found, health = await place.room(Checkup).whole(anew=again == "1" and visit.may("operate"))
+    found, known = await place.room(Checkup).whole(anew=again == "1" and visit.may("operate"))
     shown = told(found, language_for(request), whole=visit.may("operate"))
     configured = [place for place, each in enumerate(found) if each.what.startswith(_SETTINGS) or each.what in _QUOTAS]
     findings = [each for place, each in enumerate(shown) if place not in configured]
@@ -37,6 +37,6 @@ async def show_system(visit: Here, request: Request, again: Annotated[str, Query
         settings=[shown[place] for place in configured],
         level=worst(found),
         counts={level: sum(each.level == level for each in findings) for level in LEVELS},
-        state=await state_of(visit, request.state.newsroom),
-        health=health,
+        state=state_of(visit, request.state.newsroom, known),
+        health=known.health,
     )
