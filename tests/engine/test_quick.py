@@ -114,7 +114,7 @@ async def test_those_who_share_a_connection_get_their_own_rows(database: Databas
 
 
 @pipeline("count")
-async def count(number: int, run: Run) -> int:
+async def count(number: int, run: Run) -> int:  # noqa: ARG001 - a handler takes it
     return number
 
 
