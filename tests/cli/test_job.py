@@ -65,10 +65,35 @@ def test_enqueue_refuses_what_the_pipeline_does_not_take(run: Run, text: str) ->
 
 
 def test_enqueue_of_an_unknown_pipeline_names_those_there_are(run: Run) -> None:
-    ran = run("enqueue", "treble", "1")
+    ran = run("enqueue", "nothing", "1")
 
     assert ran.exit_code == 2
     assert "double, plod, stumble, wait" in ran.stderr
+    assert ran.stderr.splitlines()[1].startswith("Try: Add it to pipelines=[…]")
+
+
+def test_enqueue_of_a_misspelt_pipeline_asks_for_the_one_that_was_meant(run: Run) -> None:
+    ran = run("enqueue", "doubl", "1")
+
+    assert ran.stderr.splitlines()[1:] == ["Did you mean 'double'?"]
+
+
+def test_without_a_program_enqueue_says_how_to_name_one(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RETOMA_APP")
+
+    ran = run("enqueue", "double", "1")
+
+    assert ran.exit_code == 2
+    assert ran.stderr.splitlines()[1].startswith("Try: Name your own program with --app MODULE:ATTRIBUTE")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"), [('"x"', "Give JSON of the type integer"), ("{", "Write it as JSON in single")]
+)
+def test_an_unfit_input_is_told_what_fits(run: Run, text: str, told: str) -> None:
+    ran = run("enqueue", "double", text)
+
+    assert ran.stderr.splitlines()[1].startswith(f"Try: {told}")
 
 
 def test_a_pipe_gets_tabs_and_no_colour(five: Run) -> None:

@@ -179,7 +179,7 @@ def test_an_error_and_its_next_step_are_told_in_portuguese(run: Run) -> None:
     assert ran.exit_code == 3
     assert ran.stderr.splitlines() == [
         "Não existe o lote 404.",
-        "Tente: Talvez tenha sido limpo; 'retoma batch list' mostra o que existe.",
+        "Tente: Veja com 'retoma batch list' o que existe; talvez tenha sido limpo.",
     ]
 
 

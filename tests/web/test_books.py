@@ -123,6 +123,24 @@ def test_text_that_is_pasted_is_a_book_too(library: Library) -> None:
     assert empty.json()["code"] == "file_missing"
 
 
+@pytest.mark.parametrize("path", ["/books", "/api/v1/books", "/api/summarize"])
+def test_text_may_come_in_a_plain_form(library: Library, path: str) -> None:
+    sent = library.client.post(path, data={"text": BOOK.replace("\n", "\r\n"), "title": "A salina"})
+    empty = library.client.post(path, data={"title": "A salina"})
+
+    assert sent.status_code == 202, sent.text
+    shown = library.get(f"/books/{sent.json()['session_id']}")
+    assert (shown["title"], shown["filename"]) == ("A salina", "A salina.txt")
+    assert empty.json()["code"] == "file_missing"
+
+
+def test_a_body_of_another_kind_is_told_what_is_wanted(library: Library) -> None:
+    refused = library.client.post("/books", json={"text": BOOK})
+
+    assert refused.json()["code"] == "multipart_expected"
+    assert "multipart/form-data" in refused.json()["detail"]
+
+
 def test_the_result_is_there_in_part_while_chapters_are_open(library: Library, editor: CountingEditor) -> None:
     editor.fails["2"] = RequestRejected("It is too long.", provider="test", paid=False)
     id = library.send()

@@ -230,6 +230,15 @@ def test_a_pipeline_that_is_not_here_is_told_with_those_that_are(still_house: Ho
     assert "there are anything, double, stumble, wait" in refused.json()["detail"]
 
 
+def test_a_pipeline_that_was_misspelt_is_told_with_the_one_that_was_meant(still_house: House) -> None:
+    refused = still_house.post("/jobs", {"pipeline": "doubl", "input": 1})
+
+    assert code(refused) == (422, "pipeline_unknown")
+    assert refused.json()["detail"].endswith("Did you mean 'double'?")
+    strange = still_house.post("/jobs", {"pipeline": "zzz", "input": 1}).json()["detail"]
+    assert strange.endswith("GET /api/v1/pipelines tells what each of them takes.")
+
+
 def test_without_a_program_nothing_is_queued_and_all_else_works(open_house: Open) -> None:
     house = open_house(pipelines=())
     id = house.enqueue("double", 1)

@@ -255,7 +255,7 @@ async def _each(app: Retoma, ids: Sequence[JobId], act: Callable[[JobId, object]
         except RetomaError as error:
             show.relay(error.message)
             if error.next:
-                show.talk("Try: {next}", next=relayed(error.next))
+                show.advise(relayed(error.next))
             code = code or error.exit_code
         else:
             show.say(f"{id}\t{now.state}")

@@ -85,6 +85,14 @@ def relay(text: str) -> None:
     say(relayed(text), err=True)
 
 
+def advise(next: str) -> None:
+    """Say what to do next about an error, in the person's language already. A question is put as it is."""
+    if next.endswith("?"):
+        say(next, err=True)
+    else:
+        talk("Try: {next}", next=next)
+
+
 def title(english: str) -> None:
     """What the part is called that comes next."""
     say("\n", Phrase(english), bold=True)

@@ -164,9 +164,9 @@ def _summed_up(command: C) -> C:
 
 
 def _say(message: str, next: str, exit_code: int) -> int:
-    from retoma.cli.output import talk
+    from retoma.cli.output import advise, talk
 
     talk(message)
     if next:
-        talk("Try: {next}", next=next)
+        advise(next)
     return exit_code

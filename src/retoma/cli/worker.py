@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import sys
 from collections.abc import AsyncIterator, Callable
@@ -203,7 +204,39 @@ def input_of(pipeline: Pipeline[Any, Any], text: str) -> Any:
     except Misfit as misfit:
         raise ConfigurationError(
             f"This is not an input of {pipeline.name!r}: {misfit}.",
-            next='Write it as JSON in single quotes, such as \'"text"\' or \'{"name": "value"}\'.',
+            next=_wanted(pipeline)
+            if _is_json(text)
+            else 'Write it as JSON in single quotes, such as \'"text"\' or \'{"name": "value"}\'.',
+        ) from None
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _wanted(pipeline: Pipeline[Any, Any]) -> str:
+    """What kind of JSON *pipeline* takes, in a few words."""
+    schema = pipeline.input.schema
+    if fields := list(schema.get("properties", {})):
+        needed = ", ".join(schema.get("required", [])) or "none of them"
+        return f"Give a JSON object with the fields {', '.join(fields)}; needed: {needed}."
+    return f"Give JSON of the type {schema.get('type', 'that its input has')}."
+
+
+def _named(app: Retoma, name: str, reference: str) -> Pipeline[Any, Any]:
+    from retoma.errors import UnknownPipeline
+
+    try:
+        return app.registry.pipeline(name)
+    except UnknownPipeline as error:
+        if reference != context.READY or app.registry.near(name):
+            raise
+        raise UnknownPipeline(
+            error.message, next="Name your own program with --app MODULE:ATTRIBUTE, or in RETOMA_APP."
         ) from None
 
 
@@ -211,7 +244,7 @@ async def _enqueue(reference: str, name: str, text: str, key: str | None, delay:
     from retoma.app.loader import find_app
 
     app = find_app(reference)
-    pipeline = app.registry.pipeline(name)
+    pipeline = _named(app, name, reference)
     value = input_of(pipeline, text)
     async with app:
         return await acting.change(

@@ -287,7 +287,7 @@ def check_id(id: int) -> None:
 
 def _not_found(id: int) -> NotFound:
     return NotFound(
-        f"There is no batch {id}.", next="It may have been pruned; 'retoma batch list' shows what is there."
+        f"There is no batch {id}.", next="Look with 'retoma batch list' for what is there; it may have been pruned."
     )
 
 

@@ -230,7 +230,9 @@ def _check_id(id: int) -> None:
 
 
 def _not_found(id: int) -> NotFound:
-    return NotFound(f"There is no job {id}.", next="It may have been pruned; 'retoma job list' shows what is there.")
+    return NotFound(
+        f"There is no job {id}.", next="Look with 'retoma job list' for what is there; it may have been pruned."
+    )
 
 
 def page(

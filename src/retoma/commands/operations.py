@@ -100,7 +100,10 @@ def refuse(batch_id: int, id: int | None) -> Command[None]:
 def one(id: int) -> Command[Operation]:
     rows: list[Operation] = (yield operations.one(id)) if validation.is_id(id) else []
     if not rows:
-        raise NotFound(f"There is no operation {id}.", next="It may have been pruned with its batch.")
+        raise NotFound(
+            f"There is no operation {id}.",
+            next="Look with 'retoma operation list' for what is there; it may have been pruned.",
+        )
     return rows[0]
 
 

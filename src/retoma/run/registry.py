@@ -70,12 +70,16 @@ class Registry:
         """The pipeline of that name."""
         if name not in self.pipelines:
             known = ", ".join(self.own) or "none"
-            near = " or ".join(map(repr, get_close_matches(name, self.own)))
+            near = self.near(name)
             raise UnknownPipeline(
                 f"This app has no pipeline {name!r}; it has {known}.",
                 next=f"Did you mean {near}?" if near else "Add it to pipelines=[…] of the app, or name another app.",
             )
         return self.pipelines[name]
+
+    def near(self, name: str) -> str:
+        """The pipelines of the program whose names are like *name*, as they are told; empty when there is none."""
+        return " or ".join(map(repr, get_close_matches(name, self.own)))
 
     def hint_due(self, queue: str) -> bool:
         """Whether to notify now. Each queue gets at most one hint in a short while, because a notification takes a lock

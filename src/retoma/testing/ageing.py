@@ -40,7 +40,7 @@ async def age(
     await _refuse_living(where, id)
     aged = await _ask(where, ageing.age(id, span.total_seconds()))
     if id is not None and not aged:
-        raise NotFound(f"There is no job {id}.", next="It may have been pruned.")
+        raise NotFound(f"There is no job {id}.", next="Enqueue it first; it may have been pruned.")
 
 
 async def _refuse_living(where: object, id: int | None) -> None:

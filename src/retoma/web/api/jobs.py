@@ -108,7 +108,12 @@ def open_pipeline(app: Retoma, name: str) -> Pipeline[Any, Any]:
     if not known:
         raise Refusal("program_missing")
     if name not in known:
-        raise Refusal("pipeline_unknown", said=f"There is no pipeline {name!r} here; there are {', '.join(known)}.")
+        near = app.registry.near(name)
+        raise Refusal(
+            "pipeline_unknown",
+            said=f"There is no pipeline {name!r} here; there are {', '.join(known)}.",
+            next=f"Did you mean {near}?" if near else "GET /api/v1/pipelines tells what each of them takes.",
+        )
     pipeline = app.registry.pipeline(name)
     if pipeline.internal:
         raise Refusal("pipeline_internal", pipeline=name)

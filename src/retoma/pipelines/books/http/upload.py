@@ -15,6 +15,7 @@ from retoma.web.http.auth import Visit
 from retoma.web.http.errors import Refusal
 from retoma.web.http.multipart import Upload
 from retoma.web.http.quotas import quotas_of, submitted
+from retoma.web.pages.forms import fields_of
 
 BODY = {
     "requestBody": {
@@ -35,13 +36,25 @@ BODY = {
                         "title": {"description": "What it is called; before the file in the form."},
                     },
                 }
-            }
+            },
+            "application/x-www-form-urlencoded": {
+                "schema": {
+                    "type": "object",
+                    "required": ["text"],
+                    "properties": {
+                        "text": {"description": "The book as text."},
+                        "title": {"description": "What it is called."},
+                    },
+                }
+            },
         },
     }
 }
 """The body as the reference shows it; it is read as it comes in, and by nobody but us. Every field of a form is text,
 so no type is told that something else could be taken for."""
 
+_PLAIN = "application/x-www-form-urlencoded"
+_LONGEST_TEXT = 20_000_000
 _LONGEST_TITLE = 200
 _NAMELESS = "Texto"
 
@@ -49,14 +62,19 @@ _NAMELESS = "Texto"
 async def received(library: Books, visit: Visit, request: Request) -> Started:
     """The session of the book that *request* brings."""
     await quotas_of(request).make_room(visit, 1)
-    upload, started = Upload(request), None
-    async for filename, content in upload.files():
-        if started is not None:
-            raise Refusal("too_many_files", limit=1)
-        started = await _begun(library, visit, filename, content, _clean(upload.fields.get("title", "")))
-    text = upload.fields.get("text", "").replace("\r\n", "\n")  # as browsers end lines
+    started = None
+    if request.headers.get("content-type", "").lower().startswith(_PLAIN):
+        fields = await fields_of(request, largest=_LONGEST_TEXT)
+    else:
+        upload = Upload(request)
+        async for filename, content in upload.files():
+            if started is not None:
+                raise Refusal("too_many_files", limit=1)
+            started = await _begun(library, visit, filename, content, _clean(upload.fields.get("title", "")))
+        fields = upload.fields
+    text = fields.get("text", "").replace("\r\n", "\n")  # as browsers end lines
     if started is None and text.strip():
-        title = _clean(upload.fields.get("title", ""))
+        title = _clean(fields.get("title", ""))
         started = await _begun(library, visit, f"{title or _NAMELESS}.txt", _pieces(text), title)
     if started is None:
         raise Refusal("file_missing")
