@@ -31,7 +31,7 @@ def test_no_neighbour_of_the_shipped_weights_is_better() -> None:
 def test_a_case_with_the_right_label_ahead_loses_less() -> None:
     views = np.zeros((4, 1, 2))
     views[0, 0] = (1.0, -1.0)
-    right, wrong = Case(views, np.array([0]), np.array([60.0])), Case(views, np.array([1]), np.array([60.0]))
+    right, wrong = (Case(views, np.array([label]), np.array([60.0]), ["one"]) for label in (0, 1))
 
     even = np.array([1.0, 1, 1, 1, 0, 0])
 
@@ -44,7 +44,7 @@ def test_weights_are_found_by_a_descent(monkeypatch: pytest.MonkeyPatch) -> None
     truth = chance.integers(0, 3, 200)
     views = chance.normal(size=(4, 200, 3))
     views[1, np.arange(200), truth] += 2.0  # only the second view knows
-    made = [Case(views, truth, np.full(200, 60.0))]
+    made = [Case(views, truth, np.full(200, 60.0), ["one"] * 200)]
     monkeypatch.setattr("retoma.bench.evaluation.calibrating.cases", lambda *_, **__: iter(made))
 
     found = fitted(Lexical(), described=True)

@@ -5,10 +5,11 @@ import json
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from retoma.bench.evaluation import figures, heldout, judging
+from retoma.bench.evaluation import calibrating, figures, heldout, judging, reliability
 from retoma.bench.evaluation.cli import accuracy as command
 from retoma.bench.evaluation.heldout import labels as label_sets
 from retoma.bench.evaluation.mine import mine
@@ -77,7 +78,40 @@ def test_every_text_has_a_label_that_can_be_chosen() -> None:
             assert len({each.name for each in labels.values()}) == len(labels)
 
 
+def test_strange_questions_of_one_part_are_not_in_the_other_nor_about_the_texts() -> None:
+    for language in heldout.LANGUAGES:
+        dev, test = (heldout.strange(split, language) for split in ("dev", "test"))
+        assert len(dev) == len(test) == len({*dev, *test}) // 2
+        assert all(each.endswith("?") for each in (*dev, *test))
+    with pytest.raises(ValueError, match="no strange questions"):
+        heldout.strange("train", "pt")
+
+
 # — the figures —
+
+
+def test_exact_scores_of_few_templates_show_an_error_and_those_of_many_hardly_one() -> None:
+    scores = [0.7] * 1000
+
+    few = reliability.exact([str(each % 4) for each in range(1000)], scores)
+    many = reliability.exact([str(each) for each in range(1000)], scores)
+
+    assert many < 0.03 < few
+    assert reliability.exact(["one", "two"], [1.0, 1.0]) == 0
+
+
+def test_judgements_are_told_by_how_many_labels_and_words_they_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    views = np.zeros((4, 60, 2))
+    views[:, :, 0] = 2.0
+    case = calibrating.Case(views, np.zeros(60, dtype=np.int64), np.full(60, 50.0), [str(each) for each in range(60)])
+    monkeypatch.setattr("retoma.bench.evaluation.calibrating.cases", lambda *_, **__: iter([case]))
+
+    made = list(reliability.judgements("dev", described=True))
+    cells = dict(reliability._cells(made))
+
+    assert list(cells) == ["labels_2-3.words_40-99"]
+    assert cells["labels_2-3.words_40-99"]["right"] == 1
+    assert reliability.error_of(made)["calibration_error"] == pytest.approx(1 - made[0].score, abs=0.001)
 
 
 def test_an_interval_holds_its_share_and_grows_when_texts_are_few_or_alike() -> None:

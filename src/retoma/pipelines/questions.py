@@ -105,12 +105,16 @@ def is_answered(words: Mapping[K, Fit], meaning: Mapping[K, float], embedder: Em
     unrelated: float | None = getattr(embedder, "unrelated", None)
     if not meaning or unrelated is None:
         return bool(words or meaning)
+    return max(evidence(words, meaning).values()) >= unrelated
+
+
+def evidence(words: Mapping[K, Fit], meaning: Mapping[K, float]) -> dict[K, float]:
+    """For each text how much it has to do with the question."""
     shares = {key: fit.share for key, fit in words.items()}
-    evidence = (
-        _WORDS_EVIDENCE * shares.get(key, 0.0) + (1 - _WORDS_EVIDENCE) * meaning.get(key, 0.0)
+    return {
+        key: _WORDS_EVIDENCE * shares.get(key, 0.0) + (1 - _WORDS_EVIDENCE) * meaning.get(key, 0.0)
         for key in {*words, *meaning}
-    )
-    return max(evidence) >= unrelated
+    }
 
 
 def columns(words: Sequence[Weighed]) -> dict[str, list[str] | list[int] | list[float]]:

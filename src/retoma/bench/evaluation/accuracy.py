@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from retoma.bench.evaluation import judging, labelled, samples, searching
+from retoma.bench.evaluation import judging, labelled, reliability, samples, searching
 from retoma.bench.evaluation.labelled import Labelled
 from retoma.bench.evaluation.learning import learning
 from retoma.bench.evaluation.refinement import refinement
@@ -274,6 +274,7 @@ def character_errors(expected: str, found: str) -> float:
 MEASURES: dict[str, Callable[[], Any]] = {
     "documents": judging.documents,
     "news": judging.news,
+    "calibration": reliability.calibration,
     "short_texts": short_texts,
     "short_texts_without_encoder": lambda: short_texts(Lexical()),
     "refinement": refinement,

@@ -71,6 +71,7 @@ class Case:
     views: Floats
     truth: NDArray[np.int64]
     words: Floats
+    templates: Sequence[str]
 
     def loss(self, parameters: Floats) -> float:
         """The mean cross-entropy with these *parameters*: the weights of the views, and the two powers."""
@@ -89,17 +90,17 @@ def fitted(encoder: Encoder, *, described: bool) -> Weights:
     return Weights(views=(one, two, three, four), labels=labels, words=words)
 
 
-def cases(encoder: Encoder, *, described: bool) -> Iterator[Case]:
-    """Every set with every variant of its labels, whole and in parts."""
+def cases(encoder: Encoder, *, described: bool, split: str = "dev", weaker: bool = True) -> Iterator[Case]:
+    """Every set with its labels, whole and in parts; and when *weaker* with every weaker variant of them, too."""
     known = Remembering(encoder)
     for family, made, labels_of in (
         ("topics", heldout.news, label_sets.topics),
         ("kinds", heldout.documents, label_sets.kinds),
     ):
         for language in heldout.LANGUAGES:
-            texts = made("dev", language)
+            texts = made(split, language)
             labels = labels_of(language, described=described)
-            for name, weaken in {"": None, **(_WEAKER[family] if described else {})}.items():
+            for name, weaken in {"": None, **(_WEAKER[family] if described and weaker else {})}.items():
                 chance = random.Random(f"{family}.{language}.{name}")  # noqa: S311  # the same every time
                 told = {key: weaken(each, chance) if weaken else each for key, each in labels.items()}
                 yield from _parts(texts, told, known, chance)
@@ -119,6 +120,7 @@ def _parts(
             _views([read[each] for each in own], known, columns, CALIBRATIONS[encoder.model].units),
             np.searchsorted(columns, truth[own]),
             np.array([read[each].words for each in own], dtype=np.float64),
+            [texts[int(each)].template for each in own],
         )
 
 

@@ -18,6 +18,7 @@ from retoma.pipelines import DOCUMENTS
 from retoma.pipelines.documents import contents, search_queries
 from retoma.pipelines.documents import search as searches
 from retoma.pipelines.documents.model import Chunk
+from retoma.pipelines.questions import evidence
 from retoma.postgres import migrate
 from retoma.postgres.prepare import reach
 from retoma.providers import Embedder
@@ -83,7 +84,42 @@ async def measured(app: Retoma, *, split: str) -> Figures:
         "passages": len(passages),
         "chance_at_1": round(1 / len(passages), 4),
         **{way: _told(found) for way, found in ranks.items()},
+        "nothing_answers": await _unanswered(app, asked, split),
     }
+
+
+async def _unanswered(app: Retoma, asked: Sequence[tuple[str, UUID]], split: str) -> Figures:
+    """How often "nothing here answers that" is said: of questions that are answered here, of the same without the
+    passage that answers them, which leaves those about the same matter, and of strange ones.
+    """
+    threshold = getattr(app.provider(Embedder), "unrelated", None)
+    known = [(await _evidence(app, question), answer) for question, answer in asked]
+    strangers = [
+        max((await _evidence(app, question)).values(), default=0.0)
+        for language in heldout.LANGUAGES
+        for question in heldout.strange(split, language)
+    ]
+    best = {
+        "answered": [max(each.values(), default=0.0) for each, _ in known],
+        "answer_removed": [max((by for id, by in each.items() if id != answer), default=0.0) for each, answer in known],
+        "strange": strangers,
+    }
+    told = {name: [each < (threshold or 0.0) for each in found] for name, found in best.items()}
+    return {
+        "threshold": threshold,
+        "least_of_an_answer": round(min(best["answered"]), 3),
+        "strange_below_that": share([each < min(best["answered"]) for each in strangers]),
+        **{
+            name: {"questions": len(found), "told": share(found), "interval": wilson(sum(found), len(found))}
+            for name, found in told.items()
+        },
+    }
+
+
+async def _evidence(app: Retoma, question: str) -> dict[UUID, float]:
+    words = await searches.weighed(app, question)
+    found = await searches.candidates(app, question, words, limit=_TOP)
+    return {place.document_id: by for place, by in evidence(*found).items()}
 
 
 def _passages(split: str) -> list[heldout.Text]:

@@ -27,13 +27,8 @@ async def search(app: Retoma, text: str, *, limit: int) -> list[Found]:
         raise ConfigurationError(f"A search finds at least 1 piece, not {limit}.", next="Leave limit out for 10.")
     if not text:
         return []
-    candidates = max(limit * 3, _LEAST)
     words = await weighed(app, text)
-    by_words = {
-        Place(each.document_id, each.place): Fit(each.share, each.rank)
-        for each in await app.fetch(search_queries.by_words(words, limit=candidates))
-    }
-    by_meaning = _scores(await _by_meaning(app, text, candidates))
+    by_words, by_meaning = await candidates(app, text, words, limit=limit)
     if not is_answered(by_words, by_meaning, app.provider(Embedder)):
         return []
     best = blended(by_words, by_meaning)[:limit]
@@ -45,6 +40,18 @@ async def search(app: Retoma, text: str, *, limit: int) -> list[Found]:
         for place, score in best
         if place in told  # one may have been removed meanwhile
     ]
+
+
+async def candidates(
+    app: Retoma, text: str, words: Sequence[Weighed], *, limit: int
+) -> tuple[dict[Place, Fit], dict[Place, float]]:
+    """The pieces among which the *limit* best are looked for: how each fits by its words, and by its meaning."""
+    most = max(limit * 3, _LEAST)
+    by_words = {
+        Place(each.document_id, each.place): Fit(each.share, each.rank)
+        for each in await app.fetch(search_queries.by_words(words, limit=most))
+    }
+    return by_words, _scores(await _by_meaning(app, text, most))
 
 
 async def weighed(app: Retoma, text: str) -> list[Weighed]:

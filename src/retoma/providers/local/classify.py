@@ -165,9 +165,7 @@ class LocalClassifier:
             weight * (view - view.mean(axis=1, keepdims=True)) / each
             for view, weight, each in zip(views, weights.views, self._calibration.units, strict=True)
         )
-        steep = np.asarray(total) * weights.steepness(len(known.labels), words)[:, None]
-        powers = np.exp(steep - steep.max(axis=1, keepdims=True))
-        return np.asarray(powers / powers.sum(axis=1, keepdims=True))
+        return shares_of(np.asarray(total), words, weights)
 
     def _verdict(self, text: ReadText, shares: NDArray[np.float64], known: KnownLabels) -> Verdict:
         first, second = (int(place) for place in np.argsort(-shares, kind="stable")[:2])
@@ -186,6 +184,13 @@ class LocalClassifier:
             scores={label.name: round(float(share), 4) for label, share in zip(known.labels, shares, strict=True)},
             vector=text.meaning.tolist(),
         )
+
+
+def shares_of(sums: NDArray[np.float64], words: NDArray[np.float64], weights: Weights) -> NDArray[np.float64]:
+    """The shares of the labels, for the *sums* of their scores in texts of so many *words*."""
+    steep = sums * weights.steepness(sums.shape[1], words)[:, None]
+    powers = np.exp(steep - steep.max(axis=1, keepdims=True))
+    return np.asarray(powers / powers.sum(axis=1, keepdims=True))
 
 
 def confidence_of(score: float) -> str:

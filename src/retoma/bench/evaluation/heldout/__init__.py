@@ -16,7 +16,7 @@ from importlib.resources import files
 from retoma.bench.evaluation.heldout.facts import Facts
 from retoma.bench.evaluation.heldout.noise import disturbed
 
-__all__ = ["LANGUAGES", "Text", "documents", "news", "templates"]
+__all__ = ["LANGUAGES", "Text", "documents", "news", "strange", "templates"]
 
 LANGUAGES = ("pt", "en")
 
@@ -75,6 +75,16 @@ def documents(split: str, language: str, *, copies: int | None = None) -> tuple[
 def news(split: str, language: str, *, copies: int | None = None) -> tuple[Text, ...]:
     """The short news of one part, by topic."""
     return _made("topics", split, language, copies)
+
+
+@cache
+def strange(split: str, language: str) -> tuple[str, ...]:
+    """Questions that no text of the set has anything to do with."""
+    for block in files(__name__).joinpath("strange.txt").read_text(encoding="utf-8").split("## ")[1:]:
+        head, *lines = block.strip().split("\n")
+        if head.split() == [language, split]:
+            return tuple(lines)
+    raise ValueError(f"There are no strange questions {language} {split}.")
 
 
 @cache
