@@ -66,7 +66,9 @@ async def test_jobs_that_were_only_fetched_go_back_untouched(fleet: Fleet, oracl
     await app.enqueue_many(crash_app.tally, range(3000))
     slow = [receipt.id for receipt in await app.enqueue_many(crash_app.nap, [2.0] * 12)]
     running = "select count(*) from retoma.jobs where state = 'running' and pipeline = 'nap'"
-    await until(lambda: oracle.one(running) > 2 and len(oracle.marks("began")) > 3000, what="more are held than run")
+    open = "select count(*) from retoma.jobs where state <> 'completed' and pipeline = 'tally'"
+    await until(lambda: oracle.one(running) > 2 and oracle.one(open) == 0, what="more are held than run, and no other")
+    await until(lambda: len(oracle.marks("began")) > 3000, what="those that run have begun")
     begun = {mark.job for mark in oracle.marks("began") if mark.step == "quick"}
     fetched = {
         job for (job,) in oracle.rows("select id from retoma.jobs where state = 'running' and queue <> 'retoma'")
@@ -94,7 +96,9 @@ async def test_jobs_that_were_only_fetched_do_not_answer_for_a_worker_that_vanis
     await app.enqueue_many(crash_app.tally, range(3000))
     slow = [receipt.id for receipt in await app.enqueue_many(crash_app.nap, [60.0] * 12, attempts=1)]
     running = "select count(*) from retoma.jobs where state = 'running' and pipeline = 'nap'"
-    await until(lambda: oracle.one(running) > 2 and len(oracle.marks("began")) > 3000, what="more are held than run")
+    open = "select count(*) from retoma.jobs where state <> 'completed' and pipeline = 'tally'"
+    await until(lambda: oracle.one(running) > 2 and oracle.one(open) == 0, what="more are held than run, and no other")
+    await until(lambda: len(oracle.marks("began")) > 3000, what="those that run have begun")
 
     first.send(signal.SIGKILL)
     begun = {mark.job for mark in oracle.marks("began") if mark.step == "quick"}

@@ -42,8 +42,8 @@ async def template(tmp_path: Path) -> AsyncIterator[Make]:
     async def make(line: str = "", **given: str) -> Template:
         file = tmp_path / "small_program.py"
         file.write_text(PROGRAM + line)
-        made.append(Template(f"{file}:app", Settings.load(**given)))
-        await made[-1].prepare()
+        made.append(Template(f"{file}:app", Settings.load(**given), loads=True))
+        await made[-1].prepare([])
         return made[-1]
 
     yield make
@@ -85,7 +85,7 @@ async def test_a_template_that_was_killed_is_loaded_again(template: Make, board:
     psutil.wait_procs([loaded], timeout=0)
 
     assert await made.copy([board.file]) is None, "an executor loads the program itself"
-    await made.prepare()
+    await made.prepare([])
     begun = await made.copy([board.file])
 
     assert begun is not None

@@ -168,22 +168,9 @@ def with_executors() -> None:
     sys.exit()
 
 
-class Adopted:
-    """As much of a Popen as a supervisor uses of an executor's."""
+def _forked(_process: Any, door: socket.socket, files: Sequence[int]) -> Any:
+    from retoma.worker.template import Begun  # noqa: PLC0415
 
-    def __init__(self, pid: int, stdin: int) -> None:
-        self.pid = pid
-        self.stdin = os.fdopen(stdin, "wb", buffering=0)
-        self.returncode: int | None = None
-
-    def kill(self) -> None:
-        os.kill(self.pid, signal.SIGKILL)
-
-    def wait(self) -> None:
-        os.waitpid(self.pid, 0)
-
-
-def _forked(_process: Any, door: socket.socket, files: Sequence[int]) -> Adopted:
     reads, writes = os.pipe()
     heard, tell = os.pipe()
     order = {
@@ -201,7 +188,7 @@ def _forked(_process: Any, door: socket.socket, files: Sequence[int]) -> Adopted
     with os.fdopen(heard) as answer:
         pid = int(answer.readline())
     os.set_blocking(writes, False)
-    return Adopted(pid, writes)
+    return Begun(pid, writes)
 
 
 def execute() -> None:

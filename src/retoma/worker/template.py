@@ -12,7 +12,7 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -21,6 +21,7 @@ import orjson
 from retoma.isolate import kernel
 from retoma.system.settings import Settings
 from retoma.system.signals import holding_ctrl_c
+from retoma.worker.status_board import StatusBoard
 from retoma.worker.template_main import MOST_BYTES, READY, UNFIT
 
 _PROGRAM = "import gc; gc.disable(); from retoma.worker.template_main import main; main()"
@@ -47,16 +48,29 @@ class Begun:
 class Template:
     """The template of one supervisor. It is started when a copy is wanted, and ends when none was for a while."""
 
-    def __init__(self, reference: str, settings: Settings) -> None:
+    def __init__(self, reference: str, settings: Settings, *, loads: bool = False) -> None:
+        """*loads* tells that the program can be loaded, as an executor shows sooner or later."""
         self._reference = reference
         self._sandbox = settings.sandbox
         self._fit = kernel.LINUX and settings.worker_template == "auto"
+        self._loads = loads
         self._turn = asyncio.Lock()
         self._line: socket.socket | None = None
         self._popen: subprocess.Popen[bytes] | None = None
 
-    async def prepare(self) -> None:
-        """Start the template if there is none, and wait until it has loaded the program."""
+    def learn(self, board: StatusBoard) -> None:
+        """Learn from the *board* of an executor whether the program can be loaded."""
+        self._loads = self._loads or board.totals().ready
+
+    async def prepare(self, boards: Iterable[StatusBoard]) -> None:
+        """Start the template if there is none, and wait until it has loaded the program; but not before an executor,
+        perhaps one of those of *boards*, has shown that it can be loaded. A supervisor calls it before it tells the
+        database of the next executor, because nobody beats for one that is not there yet.
+        """
+        for board in boards:
+            self.learn(board)
+        if not self._loads:
+            return
         async with self._turn:
             if self._popen is not None and self._popen.poll() is not None:
                 self.close()  # nobody had asked it for a while
@@ -67,6 +81,15 @@ class Template:
                     await self._load()
             except (OSError, EOFError, ValueError):  # a time-out is an OSError
                 self.close()
+
+    async def copy_with_board(self, at_once: int, files: Sequence[int]) -> tuple[StatusBoard, Begun | None]:
+        """A board of its own for a new executor, and the executor if it could be copied."""
+        board = StatusBoard.new(at_once)
+        try:
+            return board, await self.copy([board.file, *files])
+        except BaseException:
+            board.close()
+            raise
 
     async def copy(self, files: Sequence[int]) -> Begun | None:
         """A new executor that has *files*, under other numbers; None when it must be started in another way."""
