@@ -1,5 +1,6 @@
 """retoma job and enqueue: what they print, and what they change."""
 
+import asyncio
 import csv
 import json
 import os
@@ -12,6 +13,8 @@ from pathlib import Path
 
 import psycopg
 import pytest
+
+from retoma import Retoma
 
 from .conftest import Command, Run
 
@@ -94,6 +97,19 @@ def test_an_unfit_input_is_told_what_fits(run: Run, text: str, told: str) -> Non
     ran = run("enqueue", "double", text)
 
     assert ran.stderr.splitlines()[1].startswith(f"Try: {told}")
+
+
+def test_the_jobs_of_one_batch(five: Run, program: Retoma) -> None:
+    async def batch() -> int:
+        async with program as app:
+            return (await app.batch(app.registry.pipeline("double"), [7, 8], name="two")).id
+
+    id = asyncio.run(batch())
+
+    listed = rows(five("job", "list", "--batch", str(id)).stdout)
+
+    assert len(listed) == 2
+    assert five("job", "list", "--batch", str(id + 1)).stdout == ""
 
 
 def test_a_pipe_gets_tabs_and_no_colour(five: Run) -> None:

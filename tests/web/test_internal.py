@@ -126,6 +126,7 @@ def test_the_house_s_own_jobs_cannot_be_queued(products: House, name: str) -> No
     batch = products.post("/batches", {"pipeline": name, "name": "x", "jobs": [{"input": None}]})
 
     assert [code(each) for each in (job, batch)] == [(422, "pipeline_unknown")] * 2
+    assert "there are double." in job.json()["detail"], "those that would be refused are not offered"
 
 
 def test_nobody_else_s_job_waits_in_the_house_s_queue(products: House) -> None:

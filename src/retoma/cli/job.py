@@ -83,6 +83,7 @@ def job() -> None:
 @_pipeline
 @click.option("--queue", metavar="NAME", help="Only jobs of this queue.")
 @click.option("--key", help="Only jobs with this key.")
+@click.option("--batch", "batch_id", type=int, metavar="ID", help="Only jobs of this batch.")
 @click.option("--dead-letters", "discarded", flag_value=False, type=bool, default=None, help=_LETTERS)
 @click.option("--discarded", "discarded", flag_value=True, type=bool, help="Only failures that somebody has discarded.")
 @click.option("--before", type=int, metavar="ID", help="Only jobs older than this one: the next page.")

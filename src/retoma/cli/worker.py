@@ -229,11 +229,12 @@ def _wanted(pipeline: Pipeline[Any, Any]) -> str:
 
 def _named(app: Retoma, name: str, reference: str) -> Pipeline[Any, Any]:
     from retoma.errors import UnknownPipeline
+    from retoma.run.registry import near_to
 
     try:
         return app.registry.pipeline(name)
     except UnknownPipeline as error:
-        if reference != context.READY or app.registry.near(name):
+        if reference != context.READY or near_to(name, app.registry.own):
             raise
         raise UnknownPipeline(
             error.message, next="Name your own program with --app MODULE:ATTRIBUTE, or in RETOMA_APP."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, TypeVar, cast
 
@@ -70,16 +70,12 @@ class Registry:
         """The pipeline of that name."""
         if name not in self.pipelines:
             known = ", ".join(self.own) or "none"
-            near = self.near(name)
+            near = near_to(name, self.own)
             raise UnknownPipeline(
                 f"This app has no pipeline {name!r}; it has {known}.",
                 next=f"Did you mean {near}?" if near else "Add it to pipelines=[…] of the app, or name another app.",
             )
         return self.pipelines[name]
-
-    def near(self, name: str) -> str:
-        """The pipelines of the program whose names are like *name*, as they are told; empty when there is none."""
-        return " or ".join(map(repr, get_close_matches(name, self.own)))
 
     def hint_due(self, queue: str) -> bool:
         """Whether to notify now. Each queue gets at most one hint in a short while, because a notification takes a lock
@@ -93,6 +89,11 @@ class Registry:
     def hinted_ago(self, queue: str) -> float:
         """Seconds since the last hint for *queue*."""
         return time.monotonic() - self._hinted.get(queue, 0.0)
+
+
+def near_to(name: str, known: Sequence[str]) -> str:
+    """Those of the *known* names that are like *name*, as they are told; empty when there is none."""
+    return " or ".join(map(repr, get_close_matches(name, known)))
 
 
 def _check_address(url: str) -> None:

@@ -13,6 +13,7 @@ from retoma.app.retoma import Retoma
 from retoma.model.ids import JobId
 from retoma.model.job import Job
 from retoma.run.pipeline import Pipeline
+from retoma.run.registry import near_to
 from retoma.values.codec import Misfit
 from retoma.web.api.schemas import requests, responses
 from retoma.web.api.schemas.operations import JobRestart, StepFrom
@@ -104,20 +105,28 @@ def open_pipeline(app: Retoma, name: str) -> Pipeline[Any, Any]:
     """The program's pipeline of that name, if it takes jobs over HTTP. Those of the house come by the clock, and those
     of a product by its own routes, which check what they are given.
     """
-    known = app.registry.own
-    if not known:
+    if not app.registry.own:
         raise Refusal("program_missing")
-    if name not in known:
-        near = app.registry.near(name)
-        raise Refusal(
-            "pipeline_unknown",
-            said=f"There is no pipeline {name!r} here; there are {', '.join(known)}.",
-            next=f"Did you mean {near}?" if near else "GET /api/v1/pipelines tells what each of them takes.",
-        )
+    if name not in app.registry.own:
+        raise _unknown(app, name)
     pipeline = app.registry.pipeline(name)
     if pipeline.internal:
         raise Refusal("pipeline_internal", pipeline=name)
     return pipeline
+
+
+def _unknown(app: Retoma, name: str) -> Refusal:
+    """The refusal of a pipeline that is not here, with those that take jobs."""
+    known = [each for each in app.registry.own if not app.registry.pipeline(each).internal]
+    if not known:
+        said = f"There is no pipeline {name!r} here, and no other that takes jobs."
+        return Refusal(
+            "pipeline_unknown", said=said, next="Start the server with your program: --app MODULE:ATTRIBUTE."
+        )
+    near = near_to(name, known)
+    said = f"There is no pipeline {name!r} here; there are {', '.join(known)}."
+    next = f"Did you mean {near}?" if near else "GET /api/v1/pipelines tells what each of them takes."
+    return Refusal("pipeline_unknown", said=said, next=next)
 
 
 def _input(app: Retoma, order: requests.Order) -> Any:
