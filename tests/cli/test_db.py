@@ -327,3 +327,18 @@ def test_where_psql_is_missing_it_says_what_to_install(
 
     assert ran.exit_code == 2
     assert ran.stderr.startswith("psql is not installed here.\nTry: install PostgreSQL's client")
+
+
+def test_a_database_without_the_tables_of_an_installed_extension_is_in_order(
+    run: Run, psql: psycopg.Connection
+) -> None:
+    """As that of a program that lists none: what is not there is no fault, and is not spoken of."""
+    for each in branches_of(ALL)[1:]:
+        psql.execute(f"drop schema {each.schema} cascade")
+
+    status, doctor = run("db", "status", "--json"), run("doctor", "--json")
+
+    assert (status.exit_code, json.loads(status.stdout)["extensions"]) == (0, {})
+    assert doctor.exit_code == 0, doctor.output
+    told = doctor.stdout + run("db", "status").stdout
+    assert [each.name for each in branches_of(ALL)[1:] if each.name in told] == []

@@ -164,7 +164,9 @@ def status(*, as_json: bool) -> None:
     from retoma.postgres import migrate
 
     with _database() as (url, settings):
-        found, *others = migrate.statuses(url, settings, branches_of(installed()))
+        found, *known = migrate.statuses(url, settings, branches_of(installed()))
+    # A program need not list every extension that is installed; one that lists it says so when its tables are missing.
+    others = [each for each in known if each.current is not None]
     said = {"current": found.current, "head": found.head, "serves": found.serves, "ready": found.ready}
     beside = {each.branch.name: {"current": each.current, "head": each.head, "ready": each.ready} for each in others}
     if as_json:

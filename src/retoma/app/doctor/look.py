@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from retoma.app.access.keys import Key
 from retoma.app.doctor.facts import Facts, facts
@@ -11,7 +11,7 @@ from retoma.app.doctor.findings import Finding, amber, green, red
 from retoma.app.doctor.health import judge
 from retoma.app.doctor.limits import limits, too_few_files
 from retoma.app.doctor.sandbox import sandbox
-from retoma.app.extension import installed, load
+from retoma.app.extension import Extension, branches_of, installed, load
 from retoma.app.retoma import Retoma
 from retoma.errors import DatabaseTooOld, RetomaError, SchemaMismatch
 from retoma.model.schedule import Schedule
@@ -44,7 +44,7 @@ async def look(app: Retoma) -> tuple[list[Finding], Facts | None]:
     except Unfit as unfit:
         return unfit.findings, None
     known = await known_of(app)
-    seen = [*findings, *await _within(app, account, known)]
+    seen = [*findings, *await _within(app, account, known, app.extensions)]
     return [*seen, await sandbox(settings), *_limits(settings)], known
 
 
@@ -69,7 +69,8 @@ async def _examine(settings: Settings) -> list[Finding]:
     try:
         findings, account = await _basis(url, server.source if server else None, settings)
         async with Retoma(settings=settings) as app:
-            return [*findings, *await _within(app, account, await known_of(app))]
+            there = await asyncio.to_thread(_there, url, settings)
+            return [*findings, *await _within(app, account, await known_of(app), there)]
     except Unfit as unfit:
         return unfit.findings
     finally:
@@ -104,10 +105,18 @@ async def known_of(app: Retoma) -> Facts:
     return found._replace(health=await app.system.tried(found.health))
 
 
-async def _within(app: Retoma, account: Account, known: Facts) -> list[Finding]:
-    """What an open app shows."""
+def _there(url: str, settings: Settings) -> list[Extension]:
+    """The installed extensions whose tables are in the database, or that need none."""
+    known = installed()
+    statuses = migrate.statuses(url, settings, branches_of(known))
+    missing = {each.branch.name for each in statuses if each.current is None}
+    return [each for each in known if each.name not in missing]
+
+
+async def _within(app: Retoma, account: Account, known: Facts, extensions: Iterable[Extension]) -> list[Finding]:
+    """What an open app shows, with the checks of *extensions*."""
     settings = app.settings
-    checks = dict.fromkeys(each.checks for each in installed() if each.checks)
+    checks = dict.fromkeys(each.checks for each in extensions if each.checks)
     seen = [*judge(known.health, settings)]
     seen += [finding for check in checks for finding in await load(check)(app)]
     seen += [_retention(known.overstays, settings), *_schedules(known.unserved)]
