@@ -25,7 +25,7 @@ from retoma.testing.wire import Fault
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(600)]
 
 QUESTIONS = 12
-DOCUMENTS = 12
+DOCUMENTS = 30
 Ids = tuple[bytes, bytes]
 
 
@@ -128,8 +128,8 @@ async def test_what_runs_after_a_resume_links_to_the_resume_and_that_to_the_run_
 ) -> None:
     with Receiver() as receiver:
         otel = {"OTEL_EXPORTER_OTLP_ENDPOINT": receiver.url, "OTEL_BSP_SCHEDULE_DELAY": "100"}
-        first = _documents_worker(fleet, "ana", otel)
         batch = _make_batch(fleet, otel)
+        first = _documents_worker(fleet, "ana", otel)
         await until(lambda: len(oracle.jobs(batch, "completed")) >= 2, what="some documents are done")
         await until(lambda: receiver.named("process documents"), what="their spans arrive")
         first.send(signal.SIGKILL, executors=True)
