@@ -13,7 +13,7 @@ import pytest
 from retoma import Settings
 from retoma.isolate import kernel
 from retoma.worker.executor_main import CANNOT_START
-from retoma.worker.status_board import StatusBoard
+from retoma.worker.status_board import StatusBoard, Totals
 from retoma.worker.template import Begun, Template
 
 pytestmark = pytest.mark.skipif(not kernel.LINUX, reason="only Linux copies executors")
@@ -38,11 +38,14 @@ Make = Callable[..., Awaitable[Template]]
 async def template(tmp_path: Path) -> AsyncIterator[Make]:
     """A template that has been prepared, of a program with one more line."""
     made: list[Template] = []
+    loaded = StatusBoard.new(1)
+    loaded.tell(Totals(ready=True))
 
     async def make(line: str = "", **given: str) -> Template:
         file = tmp_path / "small_program.py"
         file.write_text(PROGRAM + line)
         made.append(Template(f"{file}:app", Settings.load(**given)))
+        made[-1].learn(loaded)
         await made[-1].prepare()
         return made[-1]
 

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from importlib.metadata import version
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from retoma.commands.maintenance import tell_recovered
 from retoma.errors import ConfigurationError
@@ -49,10 +49,9 @@ from retoma.telemetry.sheet import Figure, Sheet, added
 from retoma.telemetry.spans import follow
 from retoma.telemetry.tracing import configure, home_of
 from retoma.worker.executor_process import ExtraCounts, Process
-from retoma.worker.loader import reference_to
+from retoma.worker.loader import Host, reference_to
 from retoma.worker.maintenance_jobs import QUEUE, schedule_all
-from retoma.worker.status_board import StatusBoard
-from retoma.worker.template import Begun, Template
+from retoma.worker.template import Template
 from retoma.worker.watchdog import Asks, Watchdog, every
 
 T = TypeVar("T")
@@ -63,17 +62,6 @@ _SUSPECTED, _LONGEST_SUSPECTED = 0.5, 15.0  # seconds between looks for a suspec
 _LONGEST_BEAT = 5.0  # seconds for a heartbeat statement, at most
 _SHORTEST_BEAT = LOCK_SECONDS + 0.5  # longer than a schema upgrade holds its lock
 _IDLE = 5.0  # seconds after which an unused connection of the watchdog is closed
-
-
-class Host(Protocol):
-    """What a supervisor needs from the app it works for."""
-
-    @property
-    def database(self) -> Database: ...
-
-    async def open(self) -> object: ...
-
-    async def close(self) -> None: ...
 
 
 class Worker:
@@ -116,7 +104,6 @@ class Worker:
         """Where scrapes are answered while it runs; None for nowhere."""
         self._sheets: list[Sheet] = []
         self._template = Template(self._reference, settings)
-        self._loads = False
 
     async def run(self) -> None:
         """Work until stopped. The first SIGTERM or Ctrl-C drains; a second one releases everything now."""
@@ -274,9 +261,8 @@ class Worker:
         of its *place*, as the one before it did.
         """
         at_once = 1 if apart else self._at_once
-        self._loads = self._loads or any(child.board.totals().ready for child in self._children.values())
-        if self._loads:  # an executor has shown that the program can be loaded
-            await self._template.prepare()  # now, because nobody beats for an executor that is not there yet
+        # Now, because nobody beats for an executor that is not there yet.
+        await self._template.prepare(child.board for child in self._children.values())
         hello = workers.hello(
             label=self._label,
             host=socket.gethostname(),
@@ -293,7 +279,7 @@ class Worker:
             return False
         worker_id = made[0]
         sheet = self._sheets[place + 1].file if self._sheets else None
-        board, begun = await self._copied(at_once, [] if sheet is None else [sheet])
+        board, begun = await self._template.begin(at_once, sheet)
         try:
             child = Process(
                 worker_id,
@@ -323,23 +309,13 @@ class Worker:
             await child.gone
             if self._sheets:
                 self._sheets[place + 1].clear_gauges()
-            totals = child.board.totals()
-            self._loads = self._loads or totals.ready
-            return totals.completed > 0
+            self._template.learn(child.board)
+            return child.board.totals().completed > 0
         except asyncio.CancelledError:
             child.kill("the supervisor stopped")
             raise
         finally:
             await asyncio.shield(self._bury(child))
-
-    async def _copied(self, at_once: int, files: Sequence[int]) -> tuple[StatusBoard, Begun | None]:
-        """A board, and a copy of the template that has it, if there is one."""
-        board = StatusBoard.new(at_once)
-        try:
-            return board, await self._template.copy([board.file, *files])
-        except BaseException:
-            board.close()
-            raise
 
     async def _persist(self, doing: str, query: Query[T], *, on: Asks, until: Callable[[], bool]) -> list[T]:
         """The rows of the idempotent *query*, retried until the database answers or *until* is true. In the second case

@@ -12,7 +12,7 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -21,6 +21,7 @@ import orjson
 from retoma.isolate import kernel
 from retoma.system.settings import Settings
 from retoma.system.signals import holding_ctrl_c
+from retoma.worker.status_board import StatusBoard
 from retoma.worker.template_main import MOST_BYTES, READY, UNFIT
 
 _PROGRAM = "import gc; gc.disable(); from retoma.worker.template_main import main; main()"
@@ -51,12 +52,23 @@ class Template:
         self._reference = reference
         self._sandbox = settings.sandbox
         self._fit = kernel.LINUX and settings.worker_template == "auto"
+        self._loads = False
         self._turn = asyncio.Lock()
         self._line: socket.socket | None = None
         self._popen: subprocess.Popen[bytes] | None = None
 
-    async def prepare(self) -> None:
-        """Start the template if there is none, and wait until it has loaded the program."""
+    def learn(self, board: StatusBoard) -> None:
+        """Hear from the *board* of an executor whether the program can be loaded."""
+        self._loads = self._loads or board.totals().ready
+
+    async def prepare(self, boards: Iterable[StatusBoard] = ()) -> None:
+        """Start the template if there is none and one of the executors has loaded the program; wait until it has done
+        so, too.
+        """
+        for each in boards:
+            self.learn(each)
+        if not self._loads:
+            return
         async with self._turn:
             if self._popen is not None and self._popen.poll() is not None:
                 self.close()  # nobody had asked it for a while
@@ -67,6 +79,15 @@ class Template:
                     await self._load()
             except (OSError, EOFError, ValueError):  # a time-out is an OSError
                 self.close()
+
+    async def begin(self, at_once: int, sheet: int | None) -> tuple[StatusBoard, Begun | None]:
+        """The board of a new executor that counts on *sheet*, and the executor itself, if it can be a copy."""
+        board = StatusBoard.new(at_once)
+        try:
+            return board, await self.copy([board.file, *([] if sheet is None else [sheet])])
+        except BaseException:
+            board.close()
+            raise
 
     async def copy(self, files: Sequence[int]) -> Begun | None:
         """A new executor that has *files*, under other numbers; None when it must be started in another way."""
