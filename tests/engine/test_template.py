@@ -13,7 +13,7 @@ import pytest
 from retoma import Settings
 from retoma.isolate import kernel
 from retoma.worker.executor_main import CANNOT_START
-from retoma.worker.status_board import StatusBoard
+from retoma.worker.status_board import StatusBoard, Totals
 from retoma.worker.template import Begun, Template
 
 pytestmark = pytest.mark.skipif(not kernel.LINUX, reason="only Linux copies executors")
@@ -38,12 +38,15 @@ Make = Callable[..., Awaitable[Template]]
 async def template(tmp_path: Path) -> AsyncIterator[Make]:
     """A template that has been prepared, of a program with one more line."""
     made: list[Template] = []
+    loaded = StatusBoard.new(1)
+    loaded.tell(Totals(ready=True))
 
     async def make(line: str = "", **given: str) -> Template:
         file = tmp_path / "small_program.py"
         file.write_text(PROGRAM + line)
-        made.append(Template(f"{file}:app", Settings.load(**given), loads=True))
-        await made[-1].prepare([])
+        made.append(Template(f"{file}:app", Settings.load(**given)))
+        made[-1].learn(loaded)
+        await made[-1].prepare()
         return made[-1]
 
     yield make
@@ -85,7 +88,7 @@ async def test_a_template_that_was_killed_is_loaded_again(template: Make, board:
     psutil.wait_procs([loaded], timeout=0)
 
     assert await made.copy([board.file]) is None, "an executor loads the program itself"
-    await made.prepare([])
+    await made.prepare()
     begun = await made.copy([board.file])
 
     assert begun is not None

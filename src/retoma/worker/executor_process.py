@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -23,7 +23,6 @@ from retoma.store.workers import Pulse
 from retoma.system.process_memory import memory_of
 from retoma.system.settings import Settings
 from retoma.system.signals import holding_ctrl_c
-from retoma.telemetry.sheet import Sheet
 from retoma.worker.executor_main import CANNOT_START, Orders
 from retoma.worker.status_board import Note, StatusBoard
 from retoma.worker.template import Begun, environment
@@ -373,11 +372,3 @@ def blamed_for_death(notes: Sequence[Note], error: str, now: float) -> list[Blam
 
 def _order(job: int, fence: int, why: str) -> bytes:
     return orjson.dumps({"call_off": [job, fence, why]}) + b"\n"
-
-
-def count_places(executors: Iterable[Process], sheet: Sheet) -> None:
-    """Count on *sheet* the places in which a handler runs now, and those that are free."""
-    boards = [each.board for each in executors]
-    busy = sum(len(board.notes()) for board in boards)
-    sheet.set(("retoma_worker_slots", "busy"), busy)
-    sheet.set(("retoma_worker_slots", "free"), sum(board.places for board in boards) - busy)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from retoma.errors import AppNotFound, ConfigurationError
+from retoma.postgres.database import Database
 from retoma.run.registry import Registry
 from retoma.system.garbage import loading
 
@@ -22,6 +23,17 @@ class Program(Protocol):
     """What an executor needs from the app that it works for."""
 
     registry: Registry
+
+
+class Host(Protocol):
+    """What a supervisor needs from the app it works for."""
+
+    @property
+    def database(self) -> Database: ...
+
+    async def open(self) -> object: ...
+
+    async def close(self) -> None: ...
 
 
 def find_program(reference: str) -> Program:

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from importlib.metadata import version
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from retoma.commands.maintenance import tell_recovered
 from retoma.errors import ConfigurationError
@@ -48,8 +48,8 @@ from retoma.telemetry.metrics import measure
 from retoma.telemetry.sheet import Figure, Sheet, added
 from retoma.telemetry.spans import follow
 from retoma.telemetry.tracing import configure, home_of
-from retoma.worker.executor_process import ExtraCounts, Process, count_places
-from retoma.worker.loader import reference_to
+from retoma.worker.executor_process import ExtraCounts, Process
+from retoma.worker.loader import Host, reference_to
 from retoma.worker.maintenance_jobs import QUEUE, schedule_all
 from retoma.worker.template import Template
 from retoma.worker.watchdog import Asks, Watchdog, every
@@ -62,17 +62,6 @@ _SUSPECTED, _LONGEST_SUSPECTED = 0.5, 15.0  # seconds between looks for a suspec
 _LONGEST_BEAT = 5.0  # seconds for a heartbeat statement, at most
 _SHORTEST_BEAT = LOCK_SECONDS + 0.5  # longer than a schema upgrade holds its lock
 _IDLE = 5.0  # seconds after which an unused connection of the watchdog is closed
-
-
-class Host(Protocol):
-    """What a supervisor needs from the app it works for."""
-
-    @property
-    def database(self) -> Database: ...
-
-    async def open(self) -> object: ...
-
-    async def close(self) -> None: ...
 
 
 class Worker:
@@ -272,7 +261,8 @@ class Worker:
         of its *place*, as the one before it did.
         """
         at_once = 1 if apart else self._at_once
-        await self._template.prepare([child.board for child in self._children.values()])
+        # Now, because nobody beats for an executor that is not there yet.
+        await self._template.prepare(child.board for child in self._children.values())
         hello = workers.hello(
             label=self._label,
             host=socket.gethostname(),
@@ -289,7 +279,7 @@ class Worker:
             return False
         worker_id = made[0]
         sheet = self._sheets[place + 1].file if self._sheets else None
-        board, begun = await self._template.copy_with_board(at_once, [] if sheet is None else [sheet])
+        board, begun = await self._template.begin(at_once, sheet)
         try:
             child = Process(
                 worker_id,
@@ -430,6 +420,12 @@ class Worker:
             await self._heart.all(workers.stopping(untold))
             self._said_stopping.update(untold)
 
+    def _count_places(self) -> None:
+        busy = sum(len(child.board.notes()) for child in self._children.values())
+        every = sum(child.board.places for child in self._children.values())
+        self._sheets[0].set(("retoma_worker_slots", "busy"), busy)
+        self._sheets[0].set(("retoma_worker_slots", "free"), every - busy)
+
     def _count_recovered(self, jobs: int) -> None:
         self._untold.recovered += jobs
 
@@ -439,7 +435,7 @@ class Worker:
         """
         now = time.monotonic()
         if self._sheets:
-            count_places(self._children.values(), self._sheets[0])
+            self._count_places()
         for child in list(self._children.values()):
             child.flush()
             late = child.overdue(now, grace=self._settings.grace_seconds)

@@ -48,27 +48,25 @@ class Begun:
 class Template:
     """The template of one supervisor. It is started when a copy is wanted, and ends when none was for a while."""
 
-    def __init__(self, reference: str, settings: Settings, *, loads: bool = False) -> None:
-        """*loads* tells that the program can be loaded, as an executor shows sooner or later."""
+    def __init__(self, reference: str, settings: Settings) -> None:
         self._reference = reference
         self._sandbox = settings.sandbox
         self._fit = kernel.LINUX and settings.worker_template == "auto"
-        self._loads = loads
+        self._loads = False
         self._turn = asyncio.Lock()
         self._line: socket.socket | None = None
         self._popen: subprocess.Popen[bytes] | None = None
 
     def learn(self, board: StatusBoard) -> None:
-        """Learn from the *board* of an executor whether the program can be loaded."""
+        """Hear from the *board* of an executor whether the program can be loaded."""
         self._loads = self._loads or board.totals().ready
 
-    async def prepare(self, boards: Iterable[StatusBoard]) -> None:
-        """Start the template if there is none, and wait until it has loaded the program; but not before an executor,
-        perhaps one of those of *boards*, has shown that it can be loaded. A supervisor calls it before it tells the
-        database of the next executor, because nobody beats for one that is not there yet.
+    async def prepare(self, boards: Iterable[StatusBoard] = ()) -> None:
+        """Start the template if there is none and one of the executors has loaded the program; wait until it has done
+        so, too.
         """
-        for board in boards:
-            self.learn(board)
+        for each in boards:
+            self.learn(each)
         if not self._loads:
             return
         async with self._turn:
@@ -82,11 +80,11 @@ class Template:
             except (OSError, EOFError, ValueError):  # a time-out is an OSError
                 self.close()
 
-    async def copy_with_board(self, at_once: int, files: Sequence[int]) -> tuple[StatusBoard, Begun | None]:
-        """A board of its own for a new executor, and the executor if it could be copied."""
+    async def begin(self, at_once: int, sheet: int | None) -> tuple[StatusBoard, Begun | None]:
+        """The board of a new executor that counts on *sheet*, and the executor itself, if it can be a copy."""
         board = StatusBoard.new(at_once)
         try:
-            return board, await self.copy([board.file, *files])
+            return board, await self.copy([board.file, *([] if sheet is None else [sheet])])
         except BaseException:
             board.close()
             raise
