@@ -37,8 +37,11 @@ _SAMPLES = 5
 
 _EDGES = re.compile(f"(\r?\n|{markup.SOFT_HYPHEN})")
 _SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789")
-_MARK = re.compile(r"\s*[\[(]?(\d{1,3}|[*†‡]{1,3}|[⁰¹²³⁴-⁹]{1,3})[\])]?[.):–-]?\s{0,4}(?=[^\W\d_]|[\"“«‘(\[])")
-_NUMBER = re.compile(r"\W*(?:p[áa]g(?:ina|\.)?|page|p\.)?\W*\d{1,4}(?:\W*(?:/|de|of)\W*\d{1,4})?\W*", re.IGNORECASE)
+_MARK = re.compile(r"\s{0,9}[\[(]?(\d{1,3}|[*†‡]{1,3}|[⁰¹²³⁴-⁹]{1,3})[\])]?[.):–-]?\s{0,4}(?=[^\W\d_]|[\"“«‘(\[])")
+_NUMBER = re.compile(  # bounded everywhere: a line of signs alone may be long
+    r"\W{0,9}(?:p[áa]g(?:ina|\.)?|page|p\.)?\W{0,9}\d{1,4}(?:\W{0,3}(?:/|de|of)\W{0,3}\d{1,4})?\W{0,9}",
+    re.IGNORECASE,
+)
 _ENDED = re.compile(r"[.!?…:;][\"”»’)\]]*[\d*†‡\s]{0,4}\Z")
 _ENDS = re.compile(r"[.!?…][\"”»’)\]]*(?:\s?[\d*†‡]{1,3})?(?=\s+[\"“«‘(—–-]?\s?[A-ZÀ-Ý])")
 _SHORT = re.compile(r"(?<!\w)\w{1,3}\.\Z")
