@@ -13,7 +13,7 @@ import pytest
 
 from retoma.bench.chaos.cli import chaos as command
 from retoma.bench.chaos.program import BEGAN, DONE, Line
-from retoma.bench.chaos.torment import Report, begun_again, redone
+from retoma.bench.chaos.run import Report, begun_again, redone
 from retoma.errors import ConfigurationError
 from retoma.isolate import kernel
 from retoma.store.query import load

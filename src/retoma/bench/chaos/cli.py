@@ -16,7 +16,7 @@ from retoma.cli.language import Phrase, words
 from retoma.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from retoma.bench.chaos.torment import Work
+    from retoma.bench.chaos.run import Work
 
 _SAID = {
     "executor killed": Phrase("An executor of {label} was killed."),
@@ -53,7 +53,7 @@ def chaos(
     folder; nobody else's database or worker is touched. The exit code is 1
     if a job was lost, or if anything that was saved was done again.
     """
-    from retoma.bench.chaos.torment import torment
+    from retoma.bench.chaos.run import run
     from retoma.demo.stage import staged
     from retoma.isolate import kernel
 
@@ -67,7 +67,7 @@ def chaos(
     for each in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(each, _interrupted)
     with staged(keep=keep) as stage:
-        report = asyncio.run(torment(stage, work, jobs=jobs, faults=faults, seed=chosen, tell=_tell))
+        report = asyncio.run(run(stage, work, jobs=jobs, faults=faults, seed=chosen, tell=_tell))
         if keep:
             output.talk("Kept: {folder}", folder=stage.folder)
     output.print_json(report.as_json())
@@ -76,7 +76,7 @@ def chaos(
 
 def _work(reference: str | None, pipeline: str | None, text: str | None) -> Work:
     """What is to be run. A program of a user works in the database of this run, or not at all."""
-    from retoma.bench.chaos.torment import Work
+    from retoma.bench.chaos.run import Work
     from retoma.cli.worker import input_of
     from retoma.system.settings import Settings
 

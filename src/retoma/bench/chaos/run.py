@@ -105,7 +105,7 @@ class Report:
         return {**asdict(self), "kept": self.kept}
 
 
-async def torment(
+async def run(
     stage: Stage, work: Work, *, jobs: int, faults: int, seed: int, tell: Callable[[str, str], None]
 ) -> Report:
     """Run *jobs* on three workers, do *faults* to them, wait until all is quiet, and count."""
