@@ -121,6 +121,15 @@ def server() -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
+def admin(server: str) -> Iterator[psycopg.Connection]:
+    """A connection to the server's own database, kept for the whole run: a new one for each database that is made would
+    cost as much as the database.
+    """
+    with psycopg.connect(server, autocommit=True) as connection:
+        yield connection
+
+
+@pytest.fixture(scope="session")
 def template(server: str) -> str:
     """A database with all tables, of which those of the tests are copies; the first process that needs it makes it."""
     name = "template_of_tests"
@@ -143,24 +152,21 @@ def worker_id_of_run() -> str:
 
 
 @pytest.fixture
-def empty_database_url(server: str, worker_id_of_run: str) -> Iterator[str]:
+def empty_database_url(server: str, admin: psycopg.Connection, worker_id_of_run: str) -> Iterator[str]:
     """A database without tables."""
     name = f"empty_{worker_id_of_run}_{next(_numbers)}"
-    with psycopg.connect(server, autocommit=True) as connection:
-        connection.execute(f"create database {name}")
-        yield database_at(server, name)
-        connection.execute(f"drop database {name} with (force)")
+    admin.execute(f"create database {name}")
+    yield database_at(server, name)
+    admin.execute(f"drop database {name} with (force)")
 
 
 @pytest.fixture
-def database_url(server: str, template: str, worker_id_of_run: str) -> Iterator[str]:
+def database_url(server: str, admin: psycopg.Connection, template: str, worker_id_of_run: str) -> Iterator[str]:
     """A migrated database for one test."""
     name = f"test_{worker_id_of_run}_{next(_numbers)}"
-    with psycopg.connect(server, autocommit=True) as connection:
-        connection.execute(f"create database {name} template {template} strategy file_copy")
+    admin.execute(f"create database {name} template {template} strategy file_copy")
     yield database_at(server, name)
-    with psycopg.connect(server, autocommit=True) as connection:
-        connection.execute(f"drop database {name} with (force)")
+    admin.execute(f"drop database {name} with (force)")
 
 
 @pytest.fixture
@@ -207,7 +213,7 @@ def settings(database_url: str) -> Settings:
 @pytest.fixture
 async def database(database_url: str, settings: Settings) -> AsyncIterator[Database]:
     database = Database(database_url, settings)
-    await database.open()
+    await database.open(known=True)
     yield database
     await database.close()
 

@@ -37,11 +37,17 @@ def room_url(server: str, template: str, worker_id_of_run: str) -> Iterator[str]
         connection.execute(f"drop database {name} with (force)")
 
 
-@pytest.fixture
-def room(room_url: str) -> str:
-    """The address of the room's database, empty."""
+@pytest.fixture(scope="session")
+def broom(room_url: str) -> Iterator[psycopg.Connection]:
+    """The connection that empties the room. It is kept, because a new one would have to learn all the tables anew."""
     with psycopg.connect(room_url, autocommit=True) as connection:
-        connection.execute(EMPTY)
+        yield connection
+
+
+@pytest.fixture
+def room(room_url: str, broom: psycopg.Connection) -> str:
+    """The address of the room's database, empty."""
+    broom.execute(EMPTY)
     return room_url
 
 
