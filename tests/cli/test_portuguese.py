@@ -154,8 +154,8 @@ def test_a_command_that_was_helped_in_english_is_helped_in_portuguese_afterwards
     ("args", "told"),
     [
         (
-            "job list --stat x",
-            "Não existe a opção '--stat'. Você quis dizer '--state'?\nTente: retoma job list --help\n",
+            "job list --stte x",
+            "Não existe a opção '--stte'. Você quis dizer '--state'?\nTente: retoma job list --help\n",
         ),
         ("jobs", "Não existe o comando 'jobs'. Você quis dizer 'retoma job'?\nTente: retoma --help\n"),
         ("job cancel", "Quais tarefas?\nTente: retoma job cancel --help\n"),

@@ -92,7 +92,7 @@ def test_a_command_prints_the_same_by_the_api_and_by_the_database(
 
     over_http, on_tables = by_api(*args), by_database(*args)
 
-    assert over_http.exit_code == on_tables.exit_code
+    assert over_http.exit_code == on_tables.exit_code, f"{over_http.output}{on_tables.output}"
     assert over_http.stdout == on_tables.stdout
 
 

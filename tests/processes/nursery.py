@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import json
 import os
@@ -97,6 +98,11 @@ class Nursery:
         command = [sys.executable, str(MAIN), str(there.fileno())]
         self._process = subprocess.Popen(command, env=environment, pass_fds=[there.fileno()], stdin=subprocess.DEVNULL)
         there.close()
+        atexit.register(self._end)
+
+    def _end(self) -> None:
+        self._door.close()
+        self._process.wait()
 
     def fork(
         self,

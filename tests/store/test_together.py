@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
-from retoma.store import duties, health, jobs
+from retoma.store import duties, health
 from retoma.store.together import together
 
 from .conftest import Hand
@@ -18,6 +16,7 @@ def test_they_give_the_rows_that_each_gives_alone(db: Hand) -> None:
     assert list(found) == [db.ask(each) for each in alone]
 
 
-def test_queries_that_disagree_about_a_parameter_are_refused() -> None:
-    with pytest.raises(ValueError, match="older_than"):
-        together(health.overstays(1.0), jobs.prune(2.0, limit=1))
+def test_each_has_its_own_value_of_a_parameter_that_two_have(db: Hand) -> None:
+    [(few, many)] = db.ask(together(health.sizes(["retoma"], limit=1), health.sizes(["retoma"], limit=5)))
+
+    assert (len(few), len(many)) == (1, 5)

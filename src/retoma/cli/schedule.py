@@ -37,10 +37,11 @@ def schedule() -> None:
 @output.as_json
 def list(*, as_json: bool) -> None:
     """List the schedules, by name."""
-    from retoma.app.doctor.look import unserved
+    from retoma.app.doctor.facts import unserved
 
     async def look(app: Retoma) -> tuple[Sequence[Schedule], Sequence[Schedule]]:
-        found = await app.schedules.all(), await unserved(app)
+        every = await app.schedules.all()
+        found = every, unserved(every, await app.workers.all())
         if as_json:  # with what their jobs are given
             await acting.look(app, "schedule")
         return found
@@ -141,11 +142,11 @@ def create(name: str, pipeline: str, input: Any, cron: str, zone: str, reference
 @_name
 def run(name: str) -> None:
     """Queue a schedule's job now; its clock goes on as it was. The job's id is printed."""
-    from retoma.app.doctor.look import unserved
+    from retoma.app.doctor.facts import unserved
 
     async def ask(app: Retoma) -> tuple[int, Sequence[Schedule]]:
         job = await acting.change(app, "schedule", name, lambda conn: app.schedules.run(name, conn=conn))
-        return job, await unserved(app)
+        return job, unserved(await app.schedules.all(), await app.workers.all())
 
     job, lost = context.ask(ask)
     output.say(job)

@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 _NAME = re.compile(r"^-- name: ([a-z_]+)\s*$", re.MULTILINE)
 _INCLUDE = re.compile(r"^-- include: ([a-z_]+)\s*$", re.MULTILINE)
-_PARAMETER = re.compile(r"%\(([a-z_0-9]+)\)s")
+PARAMETER = re.compile(r"%\(([a-z_0-9]+)\)s")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,5 +88,5 @@ def numbered(sql: str) -> tuple[str, tuple[str, ...]]:
             names.append(name)
         return f"${names.index(name) + 1}"
 
-    text = _PARAMETER.sub(number, sql).replace("%%", "%")
+    text = PARAMETER.sub(number, sql).replace("%%", "%")
     return text, tuple(names)

@@ -86,10 +86,6 @@ def all() -> Query[Schedule]:
     return Query(SQL["all"], Schedule)
 
 
-def unserved() -> Query[Schedule]:
-    return Query(SQL["unserved"], Schedule)
-
-
 def runs(*, each: int = 5) -> Query[ScheduleRun]:
     """*each* is how many of every schedule."""
     return Query(SQL["runs"], ScheduleRun, {"each": each})

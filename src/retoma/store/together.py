@@ -9,19 +9,16 @@ from typing import Any
 import orjson
 from pydantic import TypeAdapter
 
-from retoma.store.query import Query
+from retoma.store.query import PARAMETER, Query
 
 
 def together(*queries: Query[Any]) -> Query[tuple[list[Any], ...]]:
     """The rows of each of *queries*, in their order, read in one snapshot. They travel as JSON, so that this is for
-    small results. Parameters of the same name must have the same value.
+    small results.
     """
-    params: dict[str, Any] = {}
-    for each in queries:
-        if conflict := [name for name, value in each.params.items() if params.get(name, value) != value]:
-            raise ValueError(f"the queries disagree about {', '.join(conflict)}")
-        params.update(each.params)
-    parts = [_part(each.sql) for each in queries]
+    # Two queries may call different values by one name, so each has names of its own.
+    params = {f"{name}_{place}": value for place, each in enumerate(queries) for name, value in each.params.items()}
+    parts = [_part(PARAMETER.sub(rf"%(\1_{place})s", each.sql)) for place, each in enumerate(queries)]
     rows = [each.row for each in queries]
 
     def read(*texts: str) -> tuple[list[Any], ...]:

@@ -53,7 +53,8 @@ def before_call(_context: Any, case: Any, _kwargs: Any) -> None:
     if path == "/api/v1/batches/{id}/jobs":
         case.path_parameters["id"] = OPEN_BATCH
     if path in BOOKS:
-        case.body = {"file": READABLE + uuid.uuid4().hex}
+        field = "file" if case.media_type == "multipart/form-data" else "text"
+        case.body = {field: READABLE + uuid.uuid4().hex}
     if path.startswith(("/api/quotes", "/api/batch-quotes")) and isinstance(case.body, dict):
         case.body = items_of(path, case.body, form=case.media_type == "multipart/form-data")
     if isinstance(case.body, dict):

@@ -11,7 +11,8 @@ from retoma.model.health import Health
 from retoma.model.machine import DutyRound, TableSize
 from retoma.model.schedule import Schedule
 from retoma.model.upkeep import Overstay
-from retoma.store import duties, health, schedules
+from retoma.model.worker import Presence
+from retoma.store import duties, health, schedules, workers
 from retoma.store.health import Revision
 from retoma.store.together import together
 
@@ -38,8 +39,16 @@ async def facts(app: Retoma) -> Facts:
         health.sizes(schemas),
         duties.all(),
         health.overstays(app.settings.retention_days * 86_400.0),
-        schedules.unserved(),
+        schedules.all(),
+        workers.all(),
     )
     (found,) = await app.fetch(query)
-    looked, revision, sizes, rounds, overstays, unserved = found
-    return Facts(looked[0], revision[0], sizes, rounds, overstays, unserved)
+    looked, revision, sizes, rounds, overstays, every, working = found
+    return Facts(looked[0], revision[0], sizes, rounds, overstays, unserved(every, working))
+
+
+def unserved(every: Sequence[Schedule], working: Sequence[Presence]) -> Sequence[Schedule]:
+    """Of *every* schedule those that do not rest and whose jobs none of those who work now would take."""
+    served = {name for worker in working if worker.alive for name in worker.pipelines}
+    found = [each for each in every if not each.paused_at and each.pipeline not in served]
+    return found if served else []  # when nobody works, it is not the schedules that are wrong

@@ -21,7 +21,6 @@ from retoma.postgres.migrate import SchemaStatus
 from retoma.postgres.prepare import reach
 from retoma.postgres.roles import Account
 from retoma.postgres.url import place
-from retoma.store import schedules
 from retoma.system.settings import Settings
 from retoma.values.phrase import Phrase, joined
 
@@ -46,11 +45,6 @@ async def look(app: Retoma) -> tuple[list[Finding], Facts | None]:
     known = await known_of(app)
     seen = [*findings, *await _within(app, account, known, app.extensions)]
     return [*seen, await sandbox(settings), *_limits(settings)], known
-
-
-async def unserved(app: Retoma) -> Sequence[Schedule]:
-    """The schedules that do not rest and whose jobs none of those who work now would take."""
-    return await app.fetch(schedules.unserved())
 
 
 class Unfit(Exception):

@@ -122,23 +122,6 @@ select run.schedule, run.job_id, run.at, run.by_hand, job.state, job.finished_at
   left join retoma.jobs as job on job.id = run.job_id
  order by run.schedule, run.job_id desc;
 
--- name: unserved
--- Schedules that do not rest and whose jobs nobody who works now would take. When nobody works, it is not the schedules
--- that are wrong.
-with alive as materialized (
-    select worker.pipelines
-      from retoma.workers as worker
-     where worker.stopped_at is null and worker.lease_expires_at > now()
-)
-select schedule.name, schedule.pipeline, schedule.queue, schedule.cron, schedule.zone,
-       schedule.input::text as input, schedule.priority, schedule.next_run_at, schedule.last_run_at,
-       schedule.paused_at, now() as now
-  from retoma.schedules as schedule
- where schedule.paused_at is null
-   and exists (select from alive)
-   and not exists (select from alive where schedule.pipeline = any (alive.pipelines))
- order by schedule.name;
-
 -- name: all
 select schedule.name, schedule.pipeline, schedule.queue, schedule.cron, schedule.zone,
        schedule.input::text as input, schedule.priority, schedule.next_run_at, schedule.last_run_at,
