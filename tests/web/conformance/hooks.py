@@ -105,9 +105,7 @@ def make_true(body: dict[str, Any]) -> None:
 
 
 def make_fit(path: str, body: dict[str, Any]) -> None:
-    """Crons, zones, passwords that can be guessed, addresses that messages may go to, and which states an action is for:
-    no schema says them.
-    """
+    """What no schema says: crons, zones, where messages may go, good passwords, which states an action is for."""
     if path.startswith("/api/v1/webhooks") and body.get("url") is not None:
         body["url"] = "https://hooks.example.org/retoma"
     if not path.startswith(("/api/v1/schedules", "/api/v1/operations", "/api/v1/users")):
