@@ -121,7 +121,7 @@ def server() -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def admin(server: str) -> Iterator[psycopg.Connection]:
+def maker(server: str) -> Iterator[psycopg.Connection]:
     """A connection to the server's own database, kept for the whole run: a new one for each database that is made would
     cost as much as the database.
     """
@@ -152,21 +152,21 @@ def worker_id_of_run() -> str:
 
 
 @pytest.fixture
-def empty_database_url(server: str, admin: psycopg.Connection, worker_id_of_run: str) -> Iterator[str]:
+def empty_database_url(server: str, maker: psycopg.Connection, worker_id_of_run: str) -> Iterator[str]:
     """A database without tables."""
     name = f"empty_{worker_id_of_run}_{next(_numbers)}"
-    admin.execute(f"create database {name}")
+    maker.execute(f"create database {name}")
     yield database_at(server, name)
-    admin.execute(f"drop database {name} with (force)")
+    maker.execute(f"drop database {name} with (force)")
 
 
 @pytest.fixture
-def database_url(server: str, admin: psycopg.Connection, template: str, worker_id_of_run: str) -> Iterator[str]:
+def database_url(server: str, maker: psycopg.Connection, template: str, worker_id_of_run: str) -> Iterator[str]:
     """A migrated database for one test."""
     name = f"test_{worker_id_of_run}_{next(_numbers)}"
-    admin.execute(f"create database {name} template {template} strategy file_copy")
+    maker.execute(f"create database {name} template {template} strategy file_copy")
     yield database_at(server, name)
-    admin.execute(f"drop database {name} with (force)")
+    maker.execute(f"drop database {name} with (force)")
 
 
 @pytest.fixture

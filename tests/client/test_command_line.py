@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 
 import retoma.cli
 from retoma.cli.speaking import SPEAKING
+from retoma.pipelines.ready_app import ready
 
 from .conftest import SECRET, Served
 
@@ -35,6 +36,7 @@ def by_api(served: Served, monkeypatch: pytest.MonkeyPatch) -> Any:
 def by_database(served: Served, monkeypatch: pytest.MonkeyPatch) -> Any:
     def run(*args: str) -> Result:
         monkeypatch.setenv("DATABASE_URL", served.settings.database_url or "")
+        ready.cache_clear()  # another test of this process may have made it, for another database
         return CliRunner().invoke(retoma.cli.main, args, prog_name="retoma")
 
     return run
