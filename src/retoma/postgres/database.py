@@ -19,7 +19,6 @@ from retoma.errors import DatabaseTooOld
 from retoma.postgres.borrowing import BORROWER
 from retoma.postgres.deadlines import GuardedConnection, GuardedSyncConnection
 from retoma.postgres.faults import LOST, TRANSIENT, Outages, is_lost, jitter, note_ours, retrying
-from retoma.postgres.quick import Quick
 from retoma.postgres.url import checked, explain_connection
 from retoma.store.query import Query, numbered
 from retoma.system.settings import Settings
@@ -84,13 +83,6 @@ class _Connection(GuardedConnection):
     """
 
     _kept: psycopg.AsyncCursor[Any] | None = None
-    _quick: Quick | None = None
-
-    def quick(self) -> Quick:
-        """How plain statements are sent on this connection."""
-        if self._quick is None:
-            self._quick = Quick(self)
-        return self._quick
 
     def kept_cursor(self) -> psycopg.AsyncCursor[Any]:
         """A cursor that is safe to share: execute and fetch run without an await in between. In pipeline mode they do
@@ -338,14 +330,6 @@ async def connect(url: str, settings: Settings, *, hot: bool = False) -> Guarded
 
 async def fetch(connection: psycopg.AsyncConnection[Any], query: Query[T]) -> list[T]:
     """Run *query* on *connection*, whatever row and cursor factories its owner uses."""
-    if query.plain and isinstance(connection, _Connection) and (quick := connection.quick()).can(query):
-        try:
-            quickly = await quick.rows(query)
-        except psycopg.Error as error:
-            note_ours(error)
-            raise
-        if quickly is not None:
-            return [query.row(*row) for row in quickly]
     cursor = connection.kept_cursor() if isinstance(connection, _Connection) else _cursor(connection)
     # We number the parameters once; the driver would search for their names in the long text every time.
     text, names = numbered(query.sql)

@@ -81,7 +81,7 @@ def enqueue(
 def enqueue_one(order: Order, input: str, key: str | None, *, notify: bool) -> Query[Receipt]:
     """As *enqueue*, for one job without a lane."""
     params = {**order, "input": input, "key": key, "notify": notify}
-    return Query(SQL["enqueue_one"], _receipt, params, plain=True)
+    return Query(SQL["enqueue_one"], _receipt, params)
 
 
 def _receipt(id: JobId, key: str | None, state: JobState, new: bool, *_: object) -> Receipt:

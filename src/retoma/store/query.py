@@ -18,14 +18,11 @@ PARAMETER = re.compile(r"%\(([a-z_0-9]+)\)s")
 
 @dataclass(frozen=True, slots=True)
 class Query(Generic[T]):
-    """The SQL, the parameters, and the constructor of a row (called with the columns by position). A *plain* one casts
-    each of its parameters, so that they may be sent as text.
-    """
+    """The SQL, the parameters, and the constructor of a row (called with the columns by position)."""
 
     sql: str
     row: Callable[..., T]
     params: Mapping[str, Any] = field(default_factory=dict)
-    plain: bool = False
 
 
 Command = Generator[Query[Any], list[Any], T]
